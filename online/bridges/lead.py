@@ -36,8 +36,8 @@ from online.policy_interface.predictions import Prediction
 from online.simulation.machine import Machine
 
 UNKNOWN = 1 << 40
-"""Output length of the machine's requests, whose ends the engine tells, and its memory limit: the
-engine alone decides what fits."""
+"""Output length of requests, and memory limit, of the machine that mirrors an engine: practically
+infinite, since only the engine knows when requests end and what fits."""
 
 
 class Orders(NamedTuple):
@@ -46,11 +46,11 @@ class Orders(NamedTuple):
     Attributes
     ----------
     preempt : list[str]
-        Requests to take out of the batch, their output kept.
+        Requests to take out of the batch; their output tokens are kept.
     start : list[str]
         Waiting requests to admit, in this order.
     most_tokens : dict[str, int]
-        Tokens that a request may process at most; 0 holds it.
+        Largest number of tokens that a request may process; 0 holds it.
     """
 
     preempt: list[str]
@@ -59,14 +59,14 @@ class Orders(NamedTuple):
 
 
 def told_prediction(told: Any, most: int) -> Prediction | None:
-    """Read what a client predicts of an output; None if it cannot be read.
+    """Return the prediction of an output that a client sent; None if it cannot be read.
 
     Parameters
     ----------
     told : Any
-        Tokens, or a list of the least and the most, with the likeliest between them or without.
+        A number of tokens, or a list [least, most] or [least, likeliest, most].
     most : int
-        Tokens that the output can have at most: nothing above it is predicted.
+        Longest possible output, tokens; larger numbers are lowered to it.
     """
     ends = told if isinstance(told, list | tuple) else [told]
     try:
@@ -80,26 +80,27 @@ def told_prediction(told: Any, most: int) -> Prediction | None:
 
 
 class Lead:
-    """A policy that leads an engine.
+    """Lets a policy control an engine: mirrors its steps in a machine and asks the policy.
 
     Parameters
     ----------
     policy : Policy
         The policy.
     blocks, block_size : int
-        Blocks of memory that requests can have, and tokens of each.
+        Blocks of memory for requests, and tokens of each block.
     level : ServiceLevel or None, default None
-        Service level that the policy is told.
+        Service level that the policy sees.
     batch_time : BatchTime or None, default None
-        Seconds of a step that the policy is told.
+        Seconds of a step, for the policy.
     patience : float, default 1.0
-        Seconds that the policy may let an engine idle that has requests. Then it is told that
-        nothing more will arrive (`Policy.drain`), and after as many again it has failed.
+        Seconds for which the policy may let an engine with requests idle. After them the policy is
+        asked to stop waiting for more requests (`Policy.drain`). After as many seconds again an
+        error is raised.
 
     Attributes
     ----------
     evicted : int
-        Requests that the policy has evicted, and that were preempted.
+        Number of requests that the policy evicted; the engine preempted them instead.
 
     Raises
     ------
@@ -124,14 +125,15 @@ class Lead:
         self._level, self._batch_time = level, batch_time
         self._rule = MemoryRule(block_size, "next", "chunks")
         self._memory_limit = blocks * block_size
-        # Requests that the policy has not heard of yet, by id.
+        # Arrived requests that are not yet reported to the policy, by id.
         self._unheard: dict[str, tuple[float, int, Prediction]] = {}
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a run: nobody waits or runs."""
+        """Begin a new run of the policy, with no request waiting or running."""
         policy, limit, rule = self.policy, self._memory_limit, self._rule
-        # What the policy sees has the limit; what the engine has run is no error of the policy.
+        # The machine has no real memory limit, so that it never blames the policy for steps of the
+        # engine. The state that the policy sees has the engine's limit.
         self._machine = Machine(UNKNOWN, None, rule)
         self._state = State(self._machine.batch, limit)
         self._views, self._indices = dict[int, VisibleRequest](), dict[str, int]()
@@ -148,7 +150,7 @@ class Lead:
     # --- what the engine tells ----------------------------------------------------------------
 
     def arrive(self, name: str, now: float, lengths: tuple[int, int], told: Any) -> bool:
-        """Note a request that has arrived.
+        """Note an arrived request for the next call of the policy; return if ``told`` is readable.
 
         Parameters
         ----------
@@ -157,10 +159,10 @@ class Lead:
         now : float
             The clock, seconds.
         lengths : tuple[int, int]
-            Tokens of its prompt, and tokens of output at which it is ended.
+            Tokens of its prompt, and the largest number of its output tokens.
         told : Any
-            What its client predicts of its output; None for nothing. Then, and where it cannot be
-            read (False is returned), the output is predicted to be as long as it may.
+            The client's prediction of its output, or None. If it is None or cannot be read, the
+            predicted output is the longest possible. The result is False only if it cannot be read.
         """
         prompt, most = lengths
         most = max(1, min(most, self._memory_limit + self._rule.unstored - prompt))
@@ -169,7 +171,7 @@ class Lead:
         return read is not None
 
     def end(self, name: str) -> None:
-        """Note a request that has ended, or that its client has given up."""
+        """Note a request that has ended, or that its client has cancelled."""
         if self._unheard.pop(name, None) is not None or name not in self._indices:
             return
         index = self._indices.pop(name)
@@ -177,24 +179,27 @@ class Lead:
             self._gone.add(index)
             return
         if index in self._back:
-            # The policy still believes that it runs.
+            # The request was preempted, but the policy does not know this yet: it is reported as
+            # completed.
             self._back.remove(index)
         self._ended.append(index)
 
     def orders(self, now: float, running: Collection[str]) -> Orders:
-        """Ask the policy, if there is anything to ask, what the next step is to do.
+        """Report events to the policy and return the orders for the next step.
+
+        The policy decides only if there are events or its wake-up is due.
 
         Parameters
         ----------
         now : float
             The clock, seconds.
         running : Collection[str]
-            The engine's batch.
+            Requests in the engine's batch.
 
         Raises
         ------
         Exception
-            Whatever the policy raises, and `PolicyError` where it decides something impossible.
+            Any error of the policy, and `PolicyError` if a decision is impossible.
         """
         self._machine.batch.time = now
         self._note_preempted(set(running))
@@ -208,7 +213,8 @@ class Lead:
             self.policy.complete(ended, self._state)
         if not self._views and not self._unheard:
             if self._is_drained:
-                # What it does once nothing more arrives is not what it does when something has.
+                # The policy was told that no more requests arrive. Later arrivals need a new run of
+                # it.
                 self._begin()
             return Orders([], [], {})
         arrived = [self._views[index] for index in self._back]
@@ -219,7 +225,7 @@ class Lead:
         if arrived:
             self.policy.arrive(arrived, self._state)
         if not news and not drained and not self._is_due():
-            # What was held is held on.
+            # No new decision: held requests remain held.
             return self._orders(Decision(hold=self._decision.hold))
         decision = self.policy.decide(self._state)
         self._check(decision)
@@ -227,14 +233,14 @@ class Lead:
         return self._carry_out(decision)
 
     def ran(self, tokens: Mapping[str, int], admitted: Mapping[str, int]) -> None:
-        """Run the round that the engine has run.
+        """Repeat on the machine the step that the engine has run.
 
         Parameters
         ----------
         tokens : Mapping[str, int]
             Tokens that each request has processed.
         admitted : Mapping[str, int]
-            Requests that the engine has started, and tokens of each that it found stored.
+            Requests that the engine has started, with the tokens of each that it found stored.
         """
         machine = self._machine
         for name, found in admitted.items():
@@ -243,7 +249,7 @@ class Lead:
             machine.start(self._views[index])
             machine.running[index].prompt_left -= found
         self._is_idle = not tokens and not self._starting
-        # What was to start and has not waits again, and the policy is told.
+        # Requests that the engine did not start although ordered wait again; the policy is told.
         self._back += self._starting
         self._starting = []
         if not self._is_idle:
@@ -258,7 +264,7 @@ class Lead:
             elif processed < running.prompt_left:
                 prefill[index] = processed
         done, wake = Decision(hold=hold, prefill=prefill), machine.batch.round_index + 1
-        # Nothing lies beyond the horizon of this machine: it never yields.
+        # The horizon of this machine is infinite, so advance() never yields.
         for _ in machine.advance(done, wake, wake, lambda: None):
             pass
 
@@ -277,7 +283,7 @@ class Lead:
         return view
 
     def _note_preempted(self, running: set[str]) -> None:
-        """Take out of the machine what the engine has taken out of its batch."""
+        """Preempt on the machine the requests that the engine has taken out of its batch."""
         ended = set(self._ended)
         for index, one in list(self._machine.running.items()):
             if one.request.id not in running and index not in ended:
@@ -285,9 +291,10 @@ class Lead:
                 self._back.append(index)
 
     def _is_due(self) -> bool:
-        """Tell whether the simulator would ask without news: woken, or memory would overflow.
+        """Return whether the policy decides without events: at its wake-up, or before overflow.
 
-        While nothing runs no round passes in which it could be woken: it is asked every time.
+        On an idle machine no rounds pass, so its wake-up would never come. The policy then decides
+        at every step.
         """
         last, machine = self._decision, self._machine
         if self._is_idle or last.prefill or not machine.running:
@@ -302,12 +309,12 @@ class Lead:
         return machine.batch.next_memory(held) > self._rule.limit(self._memory_limit)
 
     def _lets_idle(self, now: float, *, news: bool) -> bool:
-        """Note that the engine idles by the policy's will; tell whether it was drained.
+        """Note since when the policy lets the engine idle; return whether it was drained just now.
 
         Raises
         ------
         PolicyError
-            It idles for too long, and draining has not helped.
+            The engine has idled for too long, also after the policy was drained.
         """
         held = {index for index in self._decision.hold if index in self._machine.running}
         if news or len(held) < len(self._machine.running) or self._idle_since is None:
@@ -324,12 +331,12 @@ class Lead:
         )
 
     def _check(self, decision: Decision) -> None:
-        """Refuse what is impossible.
+        """Raise an error if a decision is impossible.
 
         Raises
         ------
         PolicyError
-            With the policy and the request.
+            The decision is impossible; the message names the policy and the request.
         """
         name, running = self.policy.name, self._machine.running
         if not isinstance(decision, Decision):
@@ -349,7 +356,7 @@ class Lead:
         return self._views[index].id if index in self._views else index
 
     def _carry_out(self, decision: Decision) -> Orders:
-        """Preempt, and note what is to start."""
+        """Apply a decision to the machine and return its orders."""
         orders, sent_back = self._orders(decision), [*decision.evict, *decision.preempt]
         self.evicted += len(decision.evict)
         for index in sent_back:
@@ -369,7 +376,7 @@ class Lead:
         return orders
 
     def _orders(self, decision: Decision) -> Orders:
-        """Write a decision with the engine's names."""
+        """Return the orders of a decision, with the engine's names of requests."""
         most = dict.fromkeys(self._names(decision.hold), 0)
         for index, tokens in decision.prefill.items():
             most |= dict.fromkeys(self._names([index]), max(0, int(tokens)))
@@ -377,6 +384,6 @@ class Lead:
         return Orders(sent_back, self._names(decision.start), most)
 
     def _names(self, indices: Iterable[int]) -> list[str]:
-        """Names of those of these requests that the engine still has."""
+        """Return the engine's names of these requests, without those that have ended."""
         names = [str(self._views[index].id) for index in indices if index in self._views]
         return [name for name in names if name in self._indices]

@@ -45,26 +45,26 @@ from .lead import Lead
 from .vllm_metrics import PROMPT_SETTINGS, engine_settings
 
 TESTED = ("0.32", "0.33")
-"""Versions of vLLM with which the engine's steps were compared with the simulation."""
+"""Versions of vLLM in which recorded steps of the engine were compared with the simulation."""
 
 PREDICTION = "predicted_output"
-"""Key of a request's ``extra_args`` (``vllm_xargs`` of the API) that holds what is predicted of its
-output: tokens, or [least, most]. Without it ``max_tokens`` is told."""
+"""Key of a request's ``extra_args`` (``vllm_xargs`` of the API) with its predicted output: tokens,
+or [least, most]. Without it the prediction is ``max_tokens``."""
 
 USED = ("_reserve_prefill_lookahead", "_preempt_request", "_free_request")
-"""Methods of vLLM's scheduler, beside ``schedule``, that are called or replaced."""
+"""Methods of vLLM's scheduler that this module calls or replaces, apart from ``schedule``."""
 
-# vLLM formats what its own loggers write.
+# vLLM formats the lines only of loggers whose names begin with "vllm".
 _logger = init_logger(f"vllm.{__name__}")
 
 
 def batch_time_of(text: str | None) -> BatchTime | None:
-    """Find the seconds of a step that a policy is told; None if there are none.
+    """Return the seconds of a step by a preset, formula or file; None if ``text`` is None.
 
     Raises
     ------
     ValueError, OSError
-        It is no batch time, or its file cannot be read.
+        ``text`` does not define a batch time, or its file cannot be read.
     """
     from online.headroom.batch_times import FIT, find_batch_time
 
@@ -76,7 +76,7 @@ def batch_time_of(text: str | None) -> BatchTime | None:
 
 
 class Gate(FCFSRequestQueue):  # type: ignore[misc]
-    """The waiting queue, of which the engine admits only those that are let in."""
+    """Waiting queue that offers the engine only the requests in ``let_in``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,31 +86,31 @@ class Gate(FCFSRequestQueue):  # type: ignore[misc]
         return bool(self.let_in)
 
     def peek_request(self) -> Any:
-        """Return the next to be admitted."""
+        """Return the next request to admit."""
         return self.let_in[0]
 
     def pop_request(self) -> Any:
-        """Take out the next to be admitted."""
+        """Remove the next request to admit and return it."""
         request = self.let_in.popleft()
         self.remove(request)
         return request
 
 
 class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
-    """vLLM's scheduler, led by a policy; a step is a round.
+    """vLLM's scheduler with a policy that chooses the requests; a step is a round.
 
-    Where the policy raises an error, or decides something impossible, or lets the engine idle, the
-    engine goes on in its own order, with one warning. It derives from vLLM's asynchronous
-    scheduler, which without asynchronous scheduling does what the other does.
+    If the policy raises an error, makes an impossible decision or lets the engine idle, the engine
+    goes on in its own order, with one warning. The class derives from vLLM's asynchronous
+    scheduler, which equals the other one if asynchronous scheduling is off.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No policy, one that cannot lead an engine, or an engine that cannot be led.
+        No policy, a policy that cannot control an engine, or an engine that cannot be controlled.
     """
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
-    """The clock of policies, seconds."""
+    """Function that returns the clock time that policies see, in seconds."""
 
     def __init__(self, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(vllm_config, *args, **kwargs)
@@ -122,7 +122,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         except (TypeError, ValueError, OSError) as error:
             if parent_process() is None:
                 raise
-            # In a server's own process for the engine: one line, and no traceback.
+            # The engine has a process of its own under a server: log one line, without a traceback.
             _logger.error("%s", error)
             raise SystemExit(1) from None
         self.waiting = Gate()
@@ -145,7 +145,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
             if theirs not in (free, mine):
                 reason = f"is not the engine's, {theirs}, which keeps prompts back as well"
                 raise InvalidValueError("policy", name, mine, reason)
-        # One block of the engine is the null block, which nobody gets.
+        # One block of the engine is the null block, which no request gets.
         blocks, patience = self.cache_config.num_gpu_blocks - 1, float(given.get("patience", 1.0))
         seconds = batch_time_of(given.get("batch_time"))
         return Lead(
@@ -153,7 +153,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         )
 
     def add_request(self, request: Any) -> None:
-        """Take a request, and tell the policy with the next step."""
+        """Add a request to the engine; the policy sees it at the next step."""
         is_new = request.request_id not in self.requests
         super().add_request(request)
         if is_new and self.lead is not None:
@@ -170,12 +170,13 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         return super()._free_request(request, *args, **kwargs)
 
     def _reserve_prefill_lookahead(self, request: Any, *args: Any, **kwargs: Any) -> int:
-        # Called for each request with its tokens of the step: 0 holds it, fewer are a chunk.
+        # vLLM calls this for each request with its tokens of the step. A result of 0 holds the
+        # request, a smaller number cuts its prompt.
         tokens: int = super()._reserve_prefill_lookahead(request, *args, **kwargs)
         return min(tokens, self._most_tokens.get(request.request_id, tokens))
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        """Plan a step as the policy has it."""
+        """Plan a step by the policy's orders."""
         if self.lead is None:
             return super().schedule(*args, **kwargs)
         try:
@@ -204,7 +205,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         return output
 
     def _go_on_alone(self, error: BaseException) -> None:
-        """Put the engine's own queue back, and warn."""
+        """Restore the engine's own queue and warn that the policy no longer controls it."""
         self.lead, self._most_tokens = None, {}
         waiting = sorted(self.waiting, key=lambda request: request.arrival_time)
         self.waiting = create_request_queue(self.policy)
@@ -215,12 +216,12 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
 
 
 def _check_engine(vllm_config: Any) -> None:
-    """Refuse engines whose steps a policy's rounds do not describe.
+    """Raise an error for engines whose steps a policy's rounds do not describe.
 
     Raises
     ------
     InvalidValueError
-        With what stands in the way.
+        The engine has a feature that a policy cannot control; the message names it.
     """
     missing = [name for name in USED if not hasattr(AsyncScheduler, name)]
     if missing:

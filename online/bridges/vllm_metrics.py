@@ -20,7 +20,7 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 _logger = init_logger(f"vllm.{__name__}")
 
 COMPLETED = ("STOP", "LENGTH")
-"""Reasons for which the requests end that have not failed."""
+"""Finish reasons of requests that have not failed."""
 
 PROMPT_SETTINGS = {
     "watermark": 0.0,
@@ -30,7 +30,7 @@ PROMPT_SETTINGS = {
     "prefill_schedule_interval": 1,
     "scheduler_reserve_full_isl": False,
 }
-"""Settings of the scheduler that keep prompts back, and the values with which they do not."""
+"""Scheduler settings that may delay prompts, with the values at which they do not."""
 
 SCHEDULER_SETTINGS = (
     "max_num_batched_tokens",
@@ -42,19 +42,19 @@ CACHE_SETTINGS = ("block_size", "num_gpu_blocks", "enable_prefix_caching")
 
 
 def engine_settings(vllm_config: Any, policy: str | None) -> dict[str, Any]:
-    """Return what decides the steps of a vLLM engine, by its own names."""
+    """Return the settings that determine the steps of a vLLM engine, by vLLM's names."""
     scheduler = {key: getattr(vllm_config.scheduler_config, key) for key in SCHEDULER_SETTINGS}
     cache = {key: getattr(vllm_config.cache_config, key) for key in CACHE_SETTINGS}
     return {"name": "vllm", "policy": policy, **scheduler, **cache}
 
 
 class Lines:
-    """A file of lines, of which each is there as soon as it is written.
+    """A file of lines, each of which is in the file as soon as it is written.
 
     Parameters
     ----------
     path : str
-        The file.
+        Path of the file, which is overwritten.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class Lines:
 
 
 class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
-    """Writes a line for every request that ends."""
+    """Writes a JSON line for every request that ends."""
 
     def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
         given = vllm_config.additional_config or {}
@@ -93,7 +93,7 @@ class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
         self._engine = {"engine": engine_settings(vllm_config, policy)}
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any) -> None:
-        """Write the requests that ended in a step."""
+        """Write a line for each request that ended in a step."""
         if self._lines is None or iteration_stats is None:
             return
         now = iteration_stats.iteration_timestamp
@@ -112,4 +112,4 @@ class RequestsLogger(StatLoggerBase):  # type: ignore[misc]
             self._lines.write(json.dumps(line))
 
     def log_engine_initialized(self) -> None:
-        """Note nothing: settings are written with the first request."""
+        """Do nothing: the settings are written with the first request."""
