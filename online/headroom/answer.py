@@ -1,4 +1,4 @@
-"""What is known of a question: simulations, bounds, and what follows from them."""
+"""The answer to a question about a log: results of simulations and bounds, and figures of them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from .question import Question
 from .tasks import Bounds, Enclose, Failure, Serve, Served, Task
 
 LARGE_DIFFERENCE = Fraction(1, 10)
-"""Share of the latency in the log by which a simulation is off and doubted."""
+"""Relative difference of simulated and logged mean latency above which a remark doubts both."""
 
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """Result of `measure_headroom`.
+    """Answer of `measure_headroom`: simulations of policies and bounds on every scheduler.
 
     Attributes
     ----------
     question : Question
-        What was asked; its requests are those that there was time for.
+        The question that is answered. It has only the first requests of the log if the time limit
+        was too short for all.
     results : Mapping[Task, Any]
-        Results of the computations done.
+        Result of each finished task: `Served` for a simulation, `Bounds` for a bound, `Failure` for
+        a task that failed.
     unfinished : tuple[str, ...]
-        Computations that there was no time for.
+        Names of the tasks that had not finished when the time limit or Ctrl-C ended the
+        computation.
     seconds : float
-        Time that it took.
+        Seconds that the whole computation took.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the computation.
     left_out : int
-        Later requests of the log that there was no time for.
+        Number of requests at the end of the log that ``question`` lacks for want of time.
     """
 
     question: Question
@@ -45,37 +48,45 @@ class Headroom:
     left_out: int = 0
 
     def served(self, policy: str, error: float = 0.0, replicas: int | None = None) -> Served | None:
-        """Return the simulation of a policy, if it completed."""
+        """Return the figures of one simulation, or None if it did not complete.
+
+        ``policy`` is the label of the policy, ``error`` the error of the output lengths that it was
+        given (0: exact lengths), ``replicas`` the number of replicas (None: as many as today).
+        """
         return self.simulations.get(Serve(policy, replicas or self.question.replicas, error))
 
     @property
     def today(self) -> Served | None:
-        """The simulation of today's policy."""
+        """Figures of the simulation of today's policy, or None if it did not complete."""
         return self.served(self.question.baseline)
 
     @cached_property
     def simulations(self) -> dict[Serve, Served]:
-        """Simulations that completed, exact output lengths first."""
+        """Completed simulations with their figures.
+
+        Policies with exact output lengths come before those with predicted ones.
+        """
         known = self.results.items()
         found = {one: it for one, it in known if isinstance(one, Serve) and isinstance(it, Served)}
         return {one: found[one] for one in sorted(found, key=lambda one: one.error)}
 
     @cached_property
     def here(self) -> dict[Serve, Served]:
-        """Simulations with today's number of replicas."""
+        """Completed simulations with as many replicas as today, and their figures."""
         count = self.question.replicas
         return {one: it for one, it in self.simulations.items() if one.replicas == count}
 
     @property
     def failures(self) -> dict[Task, Failure]:
-        """Computations without a result."""
+        """Tasks (simulations, bounds) that failed, each with the reason."""
         return {one: it for one, it in self.results.items() if isinstance(it, Failure)}
 
     @cached_property
     def best(self) -> tuple[Bounds, str] | None:
-        """Bounds on the least mean latency, and the name of the best schedule known.
+        """Bounds on the least mean latency of any scheduler, and the name of the best schedule.
 
-        Every simulation is a schedule too. None if no bound is known.
+        The upper bound is the mean latency of the best schedule that was found: one of the search
+        (named ``"search"``), or that of a simulation. None if no bound is known.
         """
         bounds = self.results.get(Enclose(self.question.replicas))
         if not isinstance(bounds, Bounds):
@@ -88,55 +99,70 @@ class Headroom:
 
     @property
     def saving(self) -> Interval | None:
-        """Bounds on the seconds per request that the best scheduler saves of today's mean latency.
+        """Bounds on today's mean latency minus that of the best scheduler, seconds per request.
 
-        None if today's latency or the best possible is not known, or if the log contradicts it.
+        None if one of the two latencies is not known, or if the log is faster than the batch time
+        allows (`contradicts`).
         """
         if self.best is None or self.today is None or self.contradicts:
             return None
         return self.best[0].interval.below(self.today.mean_latency)
 
     def share(self, served: Served) -> Fraction | None:
-        """Return the share of today's mean latency that a simulation saves, below 0 if it costs."""
+        """Return 1 - (mean latency of a simulation) / (mean latency of today's policy).
+
+        The share is negative if the simulated policy is slower than today's. None if today's policy
+        was not simulated.
+        """
         today = self.today
         return None if today is None else 1 - served.mean_latency / today.mean_latency
 
     @property
     def rival(self) -> str | None:
-        """Label of the proposal with the least mean latency, given the exact output lengths."""
+        """Label of the proposed policy with the least mean latency, given exact output lengths.
+
+        None if no simulation of a proposed policy completed.
+        """
         exact = {one.policy: it.mean_latency for one, it in self.here.items() if not one.error}
         known = [(exact[one], one) for one in self.question.proposed if one in exact]
         return min(known)[1] if known else None
 
     @property
     def difference(self) -> Fraction | None:
-        """Share by which today's policy, simulated, is slower than the log on these requests."""
+        """(Simulated mean latency of today's policy) / (mean latency in the log) - 1.
+
+        None if the log has no latencies or today's policy was not simulated.
+        """
         logged, today = self.question.measured_mean, self.today
         return None if logged is None or today is None else today.mean_latency / logged - 1
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether simulation and log differ by more than `LARGE_DIFFERENCE`."""
+        """Whether the mean latencies of simulation and log differ by over `LARGE_DIFFERENCE`."""
         return abs(self.difference or Fraction(0)) > LARGE_DIFFERENCE
 
     @property
     def contradicts(self) -> bool:
-        """Whether the log is faster than the batch time allows any scheduler."""
+        """Whether the mean latency in the log is below the lower bound on every scheduler.
+
+        Then the batch time, M or the reuse of prompts is not that of the server.
+        """
         logged, best = self.question.measured_mean, self.best
         limit = Fraction(0) if best is None else best[0].interval.lower or Fraction(0)
         return logged is not None and logged < limit
 
     @property
     def by_replicas(self) -> dict[int, Served]:
-        """Simulations of today's policy by number of replicas, ascending."""
+        """Figures of today's policy for each simulated number of replicas, ascending."""
         counts = sorted({one.replicas for one in self.simulations})
         runs = {one: self.served(self.question.baseline, replicas=one) for one in counts}
         return {one: it for one, it in runs.items() if it is not None}
 
     def attainable(self, replicas: int) -> Interval:
-        """Bound the largest share of requests on time with so many replicas.
+        """Bound the largest share of requests on time that any scheduler has on these replicas.
 
-        A further replica may stay empty, so shares do not fall with the number of replicas.
+        A scheduler may leave a replica empty, so the largest share does not fall with the number of
+        replicas: lower bounds of fewer replicas and upper bounds of more replicas hold here too.
         """
         lowers, uppers = [Fraction(0)], [Fraction(1)]
         for one, it in self.results.items():

@@ -1,31 +1,34 @@
 """Find a batch time by name, in a file, or in the inter-token times of a log.
 
-**Why inter-token times tell it.** An engine works in rounds, and each that decodes a request ends
-with a token of it. So the time between two tokens of a request is the length of one round, or of
-several where the request was preempted or held in between, and each round lasts
+**Why inter-token times suffice.** An engine works in rounds. A round that decodes a request ends
+with a token of this request. So the time between two tokens of a request is the length of one
+round, or of several where the request was preempted or held in between. Each round lasts
 
     seconds = d0 + d1 (tokens processed) + d2 (tokens resident).
 
-All but the seconds can be counted in the log: a request holds s + k tokens at its k-th, from its
-first token to its last, and is processed one token in each round; a prompt is processed in the
-round that ends with its first token, and held there. What is not known: when the chunks of a prompt
-that took several rounds were processed (all are counted in the last), what was processed again,
-what the machine does between rounds, and what clients add. It is in the error of the fit.
+Both numbers of tokens can be counted in the log: a request holds s + k tokens at its k-th output
+token, from its first to its last, and is processed one token in each round; a prompt is processed
+in the round that ends with its first output token, and held there. The log does not show when the
+chunks of a prompt that took several rounds were processed (all are counted in the last), which
+tokens were processed again, what the machine does between rounds, and which delay clients add. All
+of this is in the error of the fit.
 
-**What is done.** For each gap (u, v] between two tokens of a request, tokens processed are those
-of all requests that came out in (u + e, v + e], with the prompts of first ones; resident ones are
-those at v + e of all that were in service after u + e; and rounds are as many as there are groups
-of tokens that came out in between, apart from each other by more than e. The tolerance e is half
-of the shortest gaps: a busy server sends the tokens of one round over a third of its length, and a
-smaller tolerance would count that round twice. A row is the sum over `WINDOW` gaps of a request,
-divided by their rounds: what is counted at the wrong side of a token, such as a chunk, is small
-beside a window. Of a request of which only the mean gap is known tokens are spread evenly, its row
-is the mean over its gaps, and each gap counts as one round. Rows are weighted by 1 / predicted
-seconds, so that errors are in per cent. Weights of 1 / measured seconds would favour rounds that
-happened to be short, and make every round too short.
+**Method.** A gap (u, v] is the time between two output tokens of a request. Its tokens processed
+are the output tokens of all requests that came out in (u + e, v + e], and the prompts of those that
+are first tokens. Its resident tokens are the tokens held at v + e by all requests that were in
+service after u + e. Its rounds are the groups of output tokens in (u + e, v + e] that lie more than
+e apart. The tolerance e is half of the shortest gaps: a busy server sends the tokens of one round
+over a third of its length, and a smaller tolerance would count that round twice. A row of the fit
+is the sum over `WINDOW` gaps of a request, divided by their rounds. Tokens counted on the wrong
+side of an output token, such as a chunk, are few in comparison with a window. If the log has only
+the mean gap of a request, its tokens are spread evenly, its row is the mean over its gaps, and each
+gap counts as one round. Rows are weighted by 1 / predicted seconds, so that errors are in per cent.
+Weights of 1 / measured seconds would favour rounds that happened to be short, and make every round
+too short.
 
-**How good it is.** The rows are cut into `BLOCKS` blocks of consecutive time; each is predicted by
-a fit to the others. The error stated is the mean of |predicted - measured| / measured over all.
+**Error.** The rows are cut into `BLOCKS` blocks of consecutive rows in time. Each block is
+predicted by a fit to the other blocks. The error stated is the mean of
+|predicted - measured| / measured over all rows.
 """
 
 from __future__ import annotations
@@ -44,41 +47,44 @@ from online.batch_time.measured_tables import read_batch_time
 from online.batch_time.measurements import Measurements
 
 FIT = "fit"
-"""Name that asks for a fit to the log's own inter-token times."""
+"""Value of ``--batch-time`` that fits d0, d1 and d2 to the inter-token times of the log."""
 
 BLOCKS = 5
-"""Blocks of rows, each predicted by the others."""
+"""Number of folds of the cross-validation that measures the error of a fitted batch time."""
 
 LEAST_ROWS = 30
-"""Rows below which nothing is fitted."""
+"""Least number of measured rounds for a fit of a batch time."""
 
 WINDOW = 16
-"""Gaps of a request that make a row."""
+"""Number of successive inter-token times of a request that are averaged to one row of the fit."""
 
 MOST_WINDOWS = 100_000
-"""Rows, about."""
+"""Approximate largest number of rows that a batch time is fitted to, of a log with more."""
 
 LARGEST_ERROR = 0.25
-"""Mean absolute share by which predictions may be off."""
+"""Largest mean of |predicted - measured| / measured seconds with which a fit is accepted."""
 
 LARGEST_CONDITION = 150.0
-"""Condition of the rows, columns scaled to length 1, above which coefficients cannot be separated:
-a column varies by about 2 % of its mean, or two columns have a correlation of about 0.9999."""
+"""Largest condition number of the design matrix (columns of length 1) with which a fit is accepted.
+Above it, a column varies by less than 2 % of its mean, or two columns correlate by over 0.9999."""
 
 WEIGHINGS = 4
-"""Fits in turn, each with the weights that the one before it gives."""
+"""Number of successive least-squares fits: each weights rows by 1 / seconds of the fit before."""
 
 LEAST_EXPECTED = 0.1
-"""Share of its measured seconds that a row is expected to take at least, where weights are made."""
+"""Least predicted seconds in a weight 1 / predicted, as a share of the row's measured seconds."""
 
 NEGLIGIBLE = 0.02
-"""Share of the seconds of a mean round up to which a negative coefficient counts as 0."""
+"""A coefficient below 0 is set to 0 if its term is at most this share of a mean round's seconds."""
 
 WAY_OUT = "give --batch-time a preset, affine:d0,d1,d2 or other measured rounds"
 
 
 def round_measurements(log: RequestLog) -> Measurements:
-    """Make rounds of the times between tokens of a log, in order of time; see the module.
+    """Estimate rounds (tokens processed, tokens resident, seconds) from inter-token times of a log.
+
+    Each row is a mean over the rounds between `WINDOW` tokens of a request. Rows are in order of
+    time. The text of the module has the method.
 
     Raises
     ------
@@ -99,12 +105,12 @@ def round_measurements(log: RequestLog) -> Measurements:
     owner, begins = np.repeat(np.arange(len(o)), o), np.cumsum(o) - o
     is_first = np.diff(owner, prepend=-1) > 0
     steps = np.where(is_first, 0.0, means[owner])
-    # Every gap of a request that has them all takes the place of the mean.
+    # Requests with all their inter-token times use these instead of the mean.
     steps[has_all[owner] & ~is_first] = log.inter_token_times[np.repeat(has_all, counts)]
     if not (steps > 0).any():
         return Measurements(*np.zeros((3, 0)))
     tolerance = 0.5 * float(np.quantile(steps[steps > 0], 0.05))
-    # Summed up request by request: over all of them small gaps would be lost in large times.
+    # The time of each token: the request's first token plus the inter-token times since then.
     since, first = np.cumsum(steps), log.arrival_times + log.times_to_first_token
     emitted = first[owner] + since - since[begins][owner]
     order, ends = np.argsort(emitted, kind="stable"), emitted[begins + o - 1]
@@ -113,13 +119,13 @@ def round_measurements(log: RequestLog) -> Measurements:
     work = _sums(np.where(is_first, s[owner], 1)[order])
     held = _sums(np.where(is_first, s[owner] + 1, 1)[order])
     freed = _sums((s + o)[released])
-    # What came out of the same round is apart by less than the tolerance.
+    # Tokens that follow the one before by at most the tolerance come from the same round.
     ended = _sums(np.diff(clock, prepend=-np.inf) > tolerance)
     gaps = np.flatnonzero(~is_first)
     places = gaps - 1 - begins[owner[gaps]]
     opens = (places == 0) | (has_all[owner[gaps]] & (places % WINDOW == 0))
     windows = np.cumsum(opens) - 1
-    # Of too many windows every second, third, ... is taken.
+    # Above `MOST_WINDOWS` windows, only every second, third, ... window is used.
     taken = windows % max(1, int(windows[-1]) // MOST_WINDOWS) == 0
     gaps, windows = gaps[taken], windows[taken]
     before, after = emitted[gaps - 1] + tolerance, emitted[gaps] + tolerance
@@ -137,27 +143,28 @@ def round_measurements(log: RequestLog) -> Measurements:
 
 
 def _sums(column: npt.NDArray[Any]) -> IntArray:
-    """Return the sum before each entry, and the whole one."""
+    """Return 0 and the cumulative sums of a column: entry k is the sum of the first k entries."""
     return np.concatenate([[0], np.cumsum(column)])
 
 
 def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, float]:
-    """Fit a batch time to measured rounds, or say why that is useless.
+    """Fit d0 + d1 (tokens processed) + d2 (tokens resident) to the seconds of measured rounds.
 
-    The second result is the mean absolute share by which rounds are off when they are predicted by
-    a fit to the others.
+    The second result is the cross-validated error, the mean of |predicted - measured| / measured:
+    each of `BLOCKS` blocks of rounds is predicted by a fit to the other blocks.
 
     Parameters
     ----------
     rounds : Measurements
-        In order of time.
+        Measured rounds in order of time.
     source : str, default FIT
-        Where the rounds are from, for messages.
+        Origin of the rounds, for error messages.
 
     Raises
     ------
     InvalidValueError
-        Too few rounds, tokens that hardly vary, a coefficient below 0, or too large an error.
+        Too few rounds, numbers of tokens that hardly vary, a coefficient below 0, or an error above
+        `LARGEST_ERROR`.
     """
     count, seconds = len(rounds.seconds), rounds.seconds
     if count < LEAST_ROWS:
@@ -182,7 +189,11 @@ def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, flo
 
 
 def _fit(design: FloatArray, seconds: FloatArray) -> FloatArray:
-    """Fit coefficients by least squares, weighted by 1 / predicted seconds."""
+    """Fit coefficients by least squares, with each row weighted by 1 / predicted seconds.
+
+    ``design`` has shape (rows, coefficients), ``seconds`` shape (rows,). The predictions are those
+    of the fit before (`WEIGHINGS` fits in turn), so the squares of relative errors are minimised.
+    """
     expected, sizes = seconds, np.linalg.norm(design, axis=0)
     for _ in range(WEIGHINGS):
         weighted = design / sizes / expected[:, None]
@@ -199,21 +210,24 @@ def _refusal(reason: str, source: str = FIT) -> InvalidValueError:
 def find_batch_time(
     text: str, log: RequestLog | None
 ) -> tuple[AffineTime | TiledTime, int | None, str]:
-    """Find a batch time, M where it is that of a known machine, and where it is from.
+    """Return the batch time that a text names, the M of that machine, and a description.
+
+    M (tokens) is None unless the text names a machine whose M is known. The description has the
+    formula and the origin of the batch time, for the facts of an answer.
 
     Parameters
     ----------
     text : str
-        What `read_batch_time` reads, the path of a CSV file of measured rounds, or ``fit``.
+        A batch time for `read_batch_time`, the path of a CSV file of measured rounds, or ``fit``.
     log : RequestLog or None
-        The log whose inter-token times ``fit`` takes; None if it has no start times.
+        The log whose inter-token times ``fit`` uses; None if it has no start times.
 
     Raises
     ------
     UnknownNameError
-        Neither a preset, nor coefficients, nor measured tables, nor ``fit``, nor a file.
+        The text is not a preset, coefficients, measured tables, ``fit``, or a file.
     InvalidValueError
-        Coefficients out of range, no such measured tables, or a fit that is useless.
+        Coefficients out of range, no such measured tables, or a fit that `fit_rounds` refuses.
     OSError, FileFormatError
         The file cannot be read.
     """
@@ -232,7 +246,7 @@ def find_batch_time(
 
 
 def formula(time: AffineTime | TiledTime, digits: int = 6) -> str:
-    """Write out the seconds of a round, coefficients to so many digits."""
+    """Write the formula for the seconds of a round, with coefficients to ``digits`` digits."""
     if isinstance(time, TiledTime):
         return f"a table over tokens in tiles of {time.tile}, and attention"
     d0, d1, d2 = (f"{one:.{digits}g} s" for one in (time.d0, time.d1, time.d2))

@@ -1,7 +1,7 @@
-"""Closed loops: a client sends a request when another one ends, and at most so many at once.
+"""Closed loops: a client keeps at most N requests in flight, and sends one when another ends.
 
 A benchmark that records no start times still records latencies. The k-th request that has to wait
-is sent when the k-th request ends. So the latencies give back the start times that the run had.
+is sent when the k-th request ends. So the start times of the run follow from the latencies.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ from instances import InvalidValueError, RequestLog
 from instances.validation import as_integer
 
 AT_ONCE = 0.05
-"""Share of the mean latency within which a request counts as sent when another one ended."""
+"""Longest time from the end of a request to the one sent for it, as a share of the mean latency."""
 
 LEAST_SENT = 0.5
-"""Share of the requests sent when another one ended, from which on a log is of a closed loop."""
+"""Least share of requests sent by the end of another one with which a log is of a closed loop."""
 
 
 def with_arrivals(
     log: RequestLog, max_concurrency: int | None = None
 ) -> tuple[RequestLog, int | None, bool]:
-    """Return the log with start times, the most requests at once, and whether times are made up.
+    """Return a log with start times, its concurrency limit, and whether start times are made up.
 
-    The most requests at once are None for a log that is not of a closed loop.
+    Start times that the log lacks are computed from its latencies and the concurrency limit (the
+    most requests that the client has in flight). The limit is None for a log that is not of a
+    closed loop. Start times are made up if neither the log nor its latencies determine them.
 
     Parameters
     ----------
     log : RequestLog
         The log.
     max_concurrency : int or None, default None
-        Most requests at once, for a log without start times; None takes the number that it states.
+        Concurrency limit of a log without start times; None takes the limit that the log states.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A number below 1, or one for a log that has start times or lacks latencies.
+        A limit below 1, or one given for a log that has start times or lacks latencies.
     """
     is_timed = log.has_arrival_times and log.format != "sglang-bench"
     is_measured = bool(np.isfinite(log.latencies).all())
@@ -60,7 +62,10 @@ def with_arrivals(
 
 
 def _concurrency(log: RequestLog) -> int | None:
-    """Return the most requests at once, if most are sent when another one ends."""
+    """Return the largest number of requests in flight if the log is of a closed loop, else None.
+
+    A log is of a closed loop if at least `LEAST_SENT` of its requests are sent when another ends.
+    """
     arrivals, count = log.arrival_times, len(log)
     near = AT_ONCE * float(log.latencies.mean())
     ends = np.sort(arrivals + log.latencies)

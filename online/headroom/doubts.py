@@ -9,23 +9,24 @@ import numpy as np
 from instances import RequestLog
 
 LEAST_LOAD, LARGEST_LOAD = 0.01, 20.0
-"""A server whose load is outside of these was hardly measured in the units that are taken."""
+"""Least and largest load (machine seconds asked for per second) that raise no doubt about units."""
 
 LONGEST_STEP, SHORTEST_STEP = 1.0, 5e-5
-"""Seconds per output token that no server takes, in the median of a log."""
+"""Median seconds per output token above which, and below which, latencies seem in a wrong unit."""
 
 
 def doubts(log: RequestLog, load: float | None = None) -> Iterator[str]:
-    """Yield the combinations in a log that no server has, each in a line that asks.
+    """Yield a question to the user for each figure of a log that suggests a wrong unit.
 
-    Latencies are doubted where columns were named by the user: tools say in which units they are.
+    Latencies are checked only if the user named the columns of the log: logs of known tools state
+    their units.
 
     Parameters
     ----------
     log : RequestLog
         The log.
     load : float or None, default None
-        Machine seconds asked for per second, see `Question.load`.
+        Machine seconds that requests ask for per second, see `Question.load`; None: not checked.
     """
     known = np.isfinite(log.latencies) & (log.format == "columns")
     if known.any():

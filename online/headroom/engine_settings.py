@@ -1,4 +1,4 @@
-"""Take over the settings of the engine that a log states, and name those that it does not."""
+"""Use the engine settings that a log states, and list the settings that have to be assumed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from online.policy_interface.policy import POLICIES, named_parameters
 from online.policy_interface.specs import PolicySpec
 
 PARAMETERS = {"enable_prefix_caching": "prefix_caching", "async_scheduling": "asynchronous"}
-"""Parameters of policies that are not called as the engine's settings are."""
+"""Names of policy parameters that differ from the name of the engine's setting."""
 
 
 def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int | None]:
-    """Return the memory rule and M of an engine with these settings; None what they do not say.
+    """Return the memory rule and M (tokens) that follow from an engine's settings.
+
+    Each of the two is None if the settings do not determine it.
 
     Raises
     ------
@@ -27,14 +29,18 @@ def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int |
     size, blocks = settings.get("block_size"), settings.get("num_gpu_blocks")
     rule = None if size is None else MemoryRule(size, "next", "chunks")
     if rule is not None and blocks is not None:
-        # vLLM counts a block that holds nothing.
+        # vLLM's number of GPU blocks includes one that never holds tokens.
         count = as_integer(blocks, None, "num_gpu_blocks", minimum=2) - 1
         return rule, count * rule.block_size
     return rule, settings.get("max_total_num_tokens")
 
 
 def with_settings(spec: PolicySpec, baseline: str, settings: Mapping[str, Any]) -> PolicySpec:
-    """Give a policy of the engine the settings that it has as parameters and was not given."""
+    """Return a policy with parameters taken from the engine settings that a log states.
+
+    This applies to the policy named ``baseline``, the engine of today. Parameters that ``spec`` has
+    already are kept. Settings that are not parameters of the policy are ignored.
+    """
     if spec.name != baseline or spec.given is not None:
         return spec
     known = _parameters(baseline)
@@ -44,9 +50,10 @@ def with_settings(spec: PolicySpec, baseline: str, settings: Mapping[str, Any]) 
 
 
 def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = "") -> dict[str, str]:
-    """Return the settings of the engine that the log states, and those that are assumed.
+    """Return facts for the answer: engine settings that the log states, and those assumed.
 
-    ``rule`` names the memory rule if that is assumed too.
+    Assumed are the parameters of ``engine`` that have their defaults. ``rule`` is the name of the
+    memory rule if the log does not state one, and else empty.
     """
     known = {} if engine.given is not None else _parameters(engine.name)
     left = ", ".join(f"{key}={value}" for key, value in known.items() if key not in engine.params)
@@ -60,7 +67,7 @@ def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = ""
 
 def _parameters(name: str) -> dict[str, Any]:
     """Return the parameters of a policy that are settings of its engine, with their defaults."""
-    # The block size is the memory rule's.
+    # The block size belongs to the memory rule, not to the policy.
     wanted = {PARAMETERS.get(one, one) for one in ENGINE_SETTINGS} - {"block_size"}
     parameters = named_parameters(POLICIES[name]).items() if name in POLICIES else ()
     return {one: parameter.default for one, parameter in parameters if one in wanted}

@@ -1,4 +1,4 @@
-"""Make a question of a log, with the engine settings that the log states."""
+"""Make a `Question` about the requests of a log, with the engine settings that the log states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .engine_settings import settings_facts, stated_memory, with_settings
 from .question import BASELINE, LOGGED, ROUTER, Question
 
 NAMED = 3
-"""Requests above M that are named."""
+"""Number of requests that an error message lists as too large for M."""
 
 
 def question_of_log(  # noqa: PLR0913
@@ -48,7 +48,7 @@ def question_of_log(  # noqa: PLR0913
     faster: float = 1.0,
     **window: Any,
 ) -> Question:
-    """Ask about the requests of a log.
+    """Make the question that `measure_headroom` answers, about the requests of a log.
 
     Parameters
     ----------
@@ -61,33 +61,35 @@ def question_of_log(  # noqa: PLR0913
     memory_rule : MemoryRule or None, default None
         How memory is counted; None takes the rule that the log states, or counts tokens.
     today : AnyPolicy, default `BASELINE`
-        The scheduler of today; it takes over the settings that the log states.
+        The scheduler of today, with the parameters that the engine settings in the log give it.
     proposals : Sequence[AnyPolicy] or None, default None
         See `Question`.
     replicas : int or None, default None
-        Number of replicas; None takes as many as the log names workers, or 1.
+        Number of replicas; None takes the number of workers that the log names, or 1.
     router : AnyRouter or None, default None
-        Today's router; None takes that of the log, or `ROUTER`.
+        Today's router; None sends each request to the worker that the log names, or takes `ROUTER`
+        if the log does not name all.
     level, share : ServiceLevel or None, float
         See `Question`.
     max_concurrency : int or None, default None
-        Most requests at once, for a log without start times.
+        Most requests in flight at once, for a log of a closed loop without start times.
     faster : float, default 1.0
-        Arrivals come so many times as fast.
+        Factor by which all arrival times are divided.
     **window : Any
-        Which requests are taken: ``start_seconds`` and ``duration_seconds`` from the first one,
-        ``max_requests``, and ``too_long="drop"`` for those that need more than M.
+        Options that choose requests of the log: ``start_seconds`` (after the first arrival),
+        ``duration_seconds``, ``max_requests``, and ``too_long="drop"``, which leaves out requests
+        that need more than M.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError, UnknownNameError
-        A parameter is out of range, a window without requests, or requests that need more than M.
+        A parameter is out of range, the window has no requests, or requests need more than M.
     FileFormatError
-        M is not known.
+        Neither ``memory_limit``, nor the log, nor the preset gives M.
     """
     facts = {"read": str(log)}
     log, concurrency, made_up = with_arrivals(log, max_concurrency)
-    # Rounds are as long as all requests of the log made them.
+    # A fit uses all requests of the log, because those outside the window load the machine too.
     time, preset_limit, source = find_batch_time(batch_time, None if made_up else log)
     stated_rule, stated_limit = stated_memory(log.settings)
     limits = (memory_limit, stated_limit, preset_limit)
@@ -132,9 +134,10 @@ def question_of_log(  # noqa: PLR0913
 
 
 def _with_shared_tokens(log: RequestLog, rule: MemoryRule, facts: dict[str, str]) -> RequestLog:
-    """Count the tokens of each prompt that a cache with these blocks could supply, if known.
+    """Return the log with ``shared_tokens``: prompt tokens that a prefix cache could supply.
 
-    Requests outside a window supply prefixes too.
+    They are counted in whole blocks of the memory rule, over all requests of the log, inside a
+    window or not. A log without block hashes is returned as it is.
     """
     if log.prompt_blocks is None:
         return log
@@ -155,7 +158,7 @@ def _requests(
     too_long: Literal["refuse", "drop"] = "refuse",
     **window: Any,
 ) -> RequestLog:
-    """Choose the requests of a window that fit, and say what is left out."""
+    """Return the requests in a window that fit into M, and add to ``facts`` which are left out."""
     limit = as_integer(memory_limit, None, "memory_limit", minimum=1)
     as_choice(too_long, None, "too_long", ("refuse", "drop"))
     kept = log.window(**window)
@@ -181,7 +184,11 @@ def _requests(
 
 
 def _measured(kept: RequestLog, facts: dict[str, str], *, is_as_logged: bool) -> dict[str, Any]:
-    """Return the latencies that the log measured, if simulations can be compared with them."""
+    """Return the fields ``measured`` and ``measured_first`` of a `Question`, if comparable.
+
+    Logged latencies can be compared with simulations if every request has one and the arrivals are
+    those of the log. Otherwise nothing is returned, and ``facts`` has the reason.
+    """
     first, known = kept.times_to_first_token, int(np.isfinite(kept.latencies).sum())
     if is_as_logged and known == len(kept) and kept.latencies.any():
         has_first = bool(np.isfinite(first).all())
@@ -193,7 +200,7 @@ def _measured(kept: RequestLog, facts: dict[str, str], *, is_as_logged: bool) ->
 
 
 class LoggedRouter(Router):
-    """Every request goes to the replica that the log names.
+    """Router that sends every request to the replica that served it in the log.
 
     Parameters
     ----------
@@ -209,14 +216,18 @@ class LoggedRouter(Router):
         self.replicas = replicas
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
-        """Return the replica of the log."""
+        """Return the number of the replica that served the request in the log."""
         return self.replicas[request.id]
 
 
 def _replicas(
     kept: RequestLog, replicas: int | None, router: AnyRouter | None
 ) -> tuple[int, AnyRouter]:
-    """Count the replicas, and choose the router: given, or of a log that names every replica."""
+    """Return the number of replicas and the router for the requests ``kept`` of a log.
+
+    Without a given router it is `LoggedRouter` if the log names the worker of every request, and
+    else `ROUTER`.
+    """
     served = [] if kept.workers is None else kept.workers.tolist()
     named = sorted({one for one in served if one is not None})
     count = max(1, len(named)) if replicas is None else replicas

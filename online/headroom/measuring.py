@@ -1,4 +1,4 @@
-"""Compute an answer in a limited time: simulations first, then bounds, then the rest."""
+"""Answer a question in limited time: first simulations, then bounds, then further policies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .question import Question
 from .tasks import Enclose, Failure, Serve, Served, Task, result_of
 
 QUICK, QUICK_SHARE = 10.0, 0.6
-"""Seconds of a quick answer, which takes the first requests where all would take longer, and the
-share of them for which simulations are planned."""
+"""Time limit of a quick answer, in seconds, and the share of it in which its simulations are to
+end. If simulations of all requests would take longer, the answer is for the first requests."""
 
 SHARES = {
     "first": 0.6,
@@ -33,27 +33,27 @@ SHARES = {
     "replicas": 0.01,
     "policy": 0.05,
 }
-"""Of the time limit: the longest that the computations of a kind take."""
+"""Longest time of each kind of computation, as a share of the time limit."""
 
 STOP = 0.95
-"""Share of the time limit after which no computation begins, as to end takes time too."""
+"""Share of the time limit after which computations stop, so that the answer is ready in time."""
 
 SAMPLES = (1000, 100, 10, 1)
-"""First requests on which today's policy is timed, fewer where that takes too long."""
+"""Numbers of first requests on which today's policy is timed: the largest that time allows."""
 
 PATIENCE = 2.0
-"""Times that a simulation may take as long as that of today's policy, whatever its share."""
+"""A simulation may always take this factor times the seconds of that of today's policy."""
 
 SHORT_RUN = 1.0
-"""Seconds of a simulation up to which other processes are not worth their start."""
+"""Seconds of a simulation up to which simulations run in this process, without worker processes."""
 
 MOST_TRIED, LIKELY_TRIED = 10, 5
-"""Numbers of replicas that are tried."""
+"""How many numbers of replicas are tried: the most, and how many the time is planned for."""
 
 
 Progress = Callable[[int, int, str, Headroom | None], object]
-"""Called with the numbers of finished and of all tasks, what is done, and the first answer: of
-simulations only, and of a long log those of its first requests."""
+"""Called with the number of finished tasks, of all tasks, a text on the current task, and once with
+the first answer (else None). That answer has simulations only, of a long log's first requests."""
 
 
 def measure_headroom(
@@ -64,24 +64,26 @@ def measure_headroom(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Headroom:
-    """Bound what the best scheduler could have saved, and simulate which policy saves how much.
+    """Bound the latency that the best scheduler could have saved, and simulate what policies save.
 
-    Ctrl-C and the end of the time leave out what is not done; the answer names it.
+    After Ctrl-C or the time limit the answer has the tasks finished until then, and the names of
+    the others.
 
     Parameters
     ----------
     question : Question
         The requests, the scheduler of today, and the proposals.
     time_limit : float, default 600.0
-        Seconds for everything, > 0. If it is too short for all requests, the first ones are taken,
-        and the answer says how many.
+        Seconds for the whole computation, > 0. If simulations of all requests would take too long,
+        the answer is for the first requests of the log and states their number.
     quick : bool, default False
-        End after the simulations that the first answer needs, and after about `QUICK` seconds;
-        nothing is bounded.
+        End after the simulations of today's policy and of the proposals, after about `QUICK`
+        seconds, and compute no bounds.
     jobs : int or None, default None
-        Processes. None takes one per core if a simulation takes long, and this process otherwise.
+        Number of worker processes. None takes one per core if a simulation takes longer than
+        `SHORT_RUN` seconds, and this process otherwise.
     progress : Progress or None, default None
-        Called when a task is done and when the first answer is there.
+        Called after each task and with the first answer.
 
     Raises
     ------
@@ -107,7 +109,11 @@ def measure_headroom(
 
 @dataclass
 class _Work:
-    """What is done of a question."""
+    """State of the computation of an answer: tasks, their results, and the clock.
+
+    ``whole`` is the question about all requests. ``question`` is the same question about the first
+    requests that there is time for.
+    """
 
     whole: Question
     jobs: int | None
@@ -121,11 +127,11 @@ class _Work:
         self.clock = Clock(None, self.pressed)
 
     def say(self, text: str, first: Headroom | None = None) -> None:
-        """Report progress."""
+        """Report the number of finished tasks with a text, and the first answer if it is given."""
         self.progress(len(self.results), max(1, len(self.tasks)), text, first)
 
     def do(self, tasks: Iterable[Task]) -> None:
-        """Compute tasks that are not done, in this order."""
+        """Compute the tasks that have no result yet, begun in this order, until time runs out."""
         tasks = [task for task in dict.fromkeys(tasks) if task not in self.results]
         self.tasks |= dict.fromkeys(tasks)
         deadline = time.monotonic() + self.clock.seconds_left()
@@ -138,9 +144,18 @@ class _Work:
                 self.say(f"{one.task.name}: done")
 
     def simulate(self, limit: float, share: float, jobs: int | None) -> None:
-        """Simulate what the first answer needs, of as many requests as there is time for.
+        """Simulate today's policy and the proposals, with a service level on more replicas too.
 
-        The simulations may take a share of the limit, in seconds since the beginning.
+        The simulations are of as many first requests as fit into ``share`` of ``limit``.
+
+        Parameters
+        ----------
+        limit : float
+            Seconds after the beginning of the whole computation by which the simulations stop.
+        share : float
+            Share of ``limit`` that all simulations together are planned to take.
+        jobs : int or None
+            Number of worker processes, see `measure_headroom`.
         """
         self.clock.allow(STOP * limit - self.clock.seconds())
         question, here = self.whole, self.whole.replicas
@@ -162,7 +177,11 @@ class _Work:
             self.do([Serve(name, wanted)])
 
     def _affordable(self, limit: float) -> tuple[int, float]:
-        """Return how many requests a simulation has time for, and the seconds that it takes."""
+        """Return how many first requests can be simulated in ``limit`` seconds, and the seconds.
+
+        Seconds per request are those of a simulation of today's policy, run here if there was none.
+        Logs of at most 1,000 requests are simulated whole, with 0 seconds expected.
+        """
         count, today = len(self.whole.workload), self.answer().today
         if count <= SAMPLES[0]:
             return count, 0.0
@@ -179,7 +198,11 @@ class _Work:
         return kept, kept * each
 
     def bounds(self, limit: float) -> Iterator[Task]:
-        """List bounds by importance: the log itself, then numbers of replicas."""
+        """Yield the tasks that compute bounds, the most important first.
+
+        The first one bounds the mean latency on today's replicas. With a service level, others
+        bound the share on time for today's number of replicas and for each number simulated.
+        """
         count, level = self.question.replicas, self.question.level
         yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
         for one in dict.fromkeys([count, *self.answer().by_replicas]) if level else ():
@@ -187,7 +210,10 @@ class _Work:
             yield Enclose(one, on_time=True, time_limit=share * limit)
 
     def others(self, error: float, limit: float) -> list[Task]:
-        """List all policies, on predicted lengths those that have ended on exact ones."""
+        """List the simulations of all policies with output lengths of a given error.
+
+        With an error above 0 they are those of policies whose simulation with exact lengths ended.
+        """
         name, count, today = self.question.baseline, self.question.replicas, self.answer().today
         longest = max(SHARES["policy"] * limit, PATIENCE * (today.seconds if today else 0.0))
         return [
@@ -197,7 +223,7 @@ class _Work:
         ]
 
     def answer(self) -> Headroom:
-        """Put together what is known."""
+        """Return the answer from the results until now."""
         return Headroom(
             self.question,
             dict(self.results),
@@ -209,16 +235,27 @@ class _Work:
 
 
 def _compute(question: Question, deadline: float, threads: int | None, task: Task) -> Any:
-    """Compute a task of a question, here or in a worker process."""
+    """Compute the result of a task until the deadline, in this process or a worker process.
+
+    ``deadline`` is a time of `time.monotonic`. ``threads`` is the number of threads, None for all.
+    """
     with Interruption(math.inf) as pressed:
         return result_of(question, task, lambda: pressed() or time.monotonic() > deadline, threads)
 
 
 def next_replicas(shares: Mapping[int, Fraction], enough: Fraction) -> int | None:
-    """Choose the number of replicas to try after those with known shares of requests on time.
+    """Choose the next number of replicas to simulate, in search of the fewest that suffice.
 
-    More are tried as long as that helps, until enough are on time, and then fewer by bisection.
-    None if the fewest that suffice are found, or none do.
+    The number grows by a quarter until a share of at least ``enough`` is on time, or until more
+    replicas do not increase the share. Then bisection finds the fewest replicas that suffice. None
+    ends the search: the fewest are found, no number suffices, or `MOST_TRIED` numbers were tried.
+
+    Parameters
+    ----------
+    shares : Mapping[int, Fraction]
+        Share of the requests on time, by the number of replicas simulated until now.
+    enough : Fraction
+        Share of the requests that is to be on time.
     """
     least = min((one for one, share in shares.items() if share >= enough), default=None)
     if len(shares) >= MOST_TRIED:

@@ -23,10 +23,10 @@ from online.policy_interface.specs import (
 )
 
 LOGGED = "as in the log"
-"""The router that sends every request to the replica that the log names."""
+"""Name of the router that sends every request to the replica that served it in the log."""
 
 BASELINE = PolicySpec("vllm")
-"""The scheduler of today unless another is named: vLLM's, first come, first served."""
+"""Default of today's scheduler: the policy ``vllm``, which serves first come, first served."""
 
 ORDERS: tuple[Mapping[str, object], ...] = (
     {"order": "shortest-job"},
@@ -34,19 +34,19 @@ ORDERS: tuple[Mapping[str, object], ...] = (
     {"order": "shortest-output", "ageing": 5},
     {"order": "deadline"},
 )
-"""Orders of vLLM's queue; the first is the proposal unless others are named. With an ageing of 5
-tokens per second no request starves. The last one needs a service level."""
+"""Orders of the queue of policy ``vllm``; the first is the default proposal. With an ageing of 5
+tokens per second no request starves. The last orders by deadlines, so it needs a service level."""
 
 ROUTER = "least-requests"
-"""The router of several replicas unless another is named."""
+"""Name of the default router of several replicas."""
 
 LIMITS = {"latency": "latency", "first_token": "TTFT", "time_per_token": "TPOT"}
-"""Names of figures by the limits of a `ServiceLevel`."""
+"""Fields of a `ServiceLevel` with the names of these latencies in tables and answers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked about the requests of a log.
+    """Input of `measure_headroom`: requests of a log, today's scheduler, and proposed ones.
 
     Attributes
     ----------
@@ -55,28 +55,30 @@ class Question:
     today : AnyPolicy
         The scheduler of today.
     proposals : Sequence[AnyPolicy] or None
-        Policies to compare with it. None compares the shortest job first in the engine of today,
-        and, where there is time, all policies that need no parameters.
+        Policies to compare with today's. None compares the shortest job first in the engine of
+        today, and, if there is time, all policies that need no parameters.
     router : AnyRouter
         Router of several replicas today.
     level : ServiceLevel or None
-        Service level; also asks how many requests are on time, by number of replicas.
+        Service level. If it is given, the answer also has the share of requests on time for several
+        numbers of replicas.
     share : float
-        Share of the requests that are wanted on time, above 0 and at most 1.
+        Share of the requests that are to be on time, above 0 and at most 1.
     error : float
-        Error of predicted output lengths, see `RelativePredictions`; 0 leaves such runs out.
+        Error of the predicted output lengths in further simulations of the policies, see
+        `RelativePredictions`. 0: no such simulations.
     measured, measured_first : float64 array or None
-        Seconds from arrival to completion and to the first token of each request, as the log
-        measured them; None where the log lacks some.
+        Seconds from arrival to completion, and from arrival to the first token, of each request in
+        the log. None if the log lacks some of them.
     shared_tokens : int64 array or None
-        Tokens of each prompt that other requests could supply; bounds then hold for schedulers with
-        a prefix cache. None if the log does not show shared prefixes.
+        Tokens of each prompt that a prefix cache could take from other requests. Bounds then hold
+        for schedulers with a prefix cache. None if the log does not show shared prefixes.
     concurrency : int or None
-        Most requests at once, if the log is of a closed loop.
+        Most requests in flight at once, if the log is of a closed loop.
     made_up : bool
-        Whether the arrivals are not those of the log.
+        Whether the log has no arrival times, so that those in ``workload`` are assumed.
     facts : Mapping[str, str]
-        Facts about the log and the engine, by name.
+        Facts about the log and the engine for the answer: name and text of each.
 
     Raises
     ------
@@ -106,22 +108,25 @@ class Question:
 
     @property
     def baseline(self) -> str:
-        """Label of the scheduler of today."""
+        """Label of today's scheduler: its name with its parameters."""
         return next(iter(self.specs))
 
     @property
     def proposed(self) -> list[str]:
-        """Labels of the proposals, which are compared first."""
+        """Labels of the proposed policies, which are simulated right after today's."""
         return [*self.specs][1:][: 1 if self.proposals is None else None]
 
     @cached_property
     def specs(self) -> dict[str, PolicySpec]:
-        """All policies by label: today's, the proposals, then those that run if time is left."""
+        """All policies by label, in the order in which they are simulated.
+
+        Today's is first, then the proposals, then policies that are simulated if time is left.
+        """
         deadlines = self.level is not None
         (today,) = policy_specs([self.today], deadlines=deadlines)
         others = policy_specs(self.proposals, deadlines=deadlines)
         if self.proposals is None:
-            # An order that is proposed for the engine of today has its other settings.
+            # The policies with another queue order keep all other parameters of today's vLLM.
             is_engine = today.name == BASELINE.name and today.given is None
             kept = {**today.params} if is_engine else {}
             for name in ("order", "ageing", "policy"):
@@ -131,7 +136,11 @@ class Question:
         return {spec.label: spec for spec in (today, *others)}
 
     def router_of(self, replicas: int) -> RouterSpec | None:
-        """Return today's router; the log routes to its own number of replicas only."""
+        """Return the router of a simulation on so many replicas; None for one replica.
+
+        It is today's. `ROUTER` replaces the router of the log if the number is not today's, because
+        the log names a replica only among today's.
+        """
         if replicas == 1:
             return None
         today = RouterSpec.of(self.router)
@@ -141,11 +150,11 @@ class Question:
 
     @property
     def replicas(self) -> int:
-        """Number of replicas today."""
+        """Number of replicas that serve the requests today."""
         return self.workload.replicas
 
     def of_first(self, count: int) -> Question:
-        """Ask the same about the first requests."""
+        """Return the same question about the first ``count`` requests only."""
         columns = ("measured", "measured_first", "shared_tokens")
         known = {name: getattr(self, name) for name in columns}
         kept = {name: one[:count] for name, one in known.items() if one is not None}
@@ -153,11 +162,13 @@ class Question:
 
     @cached_property
     def load(self) -> float | None:
-        """Machine seconds asked for per second, from the first arrival to the last.
+        """Machine seconds that the requests ask for, per second and replica.
 
-        A request asks for d1 per token processed and d2 + d0 / M per token held for a round, its
-        cost in rounds that fill the memory. Replicas share it. The queue grows while it is above 1.
-        It describes the log and proves nothing. None if all requests arrive at once.
+        A request asks for d1 seconds per token processed, and for d2 + d0 / M seconds per token
+        held in a round: its cost in rounds that fill the memory. The sum over all requests is
+        divided by the seconds from the first arrival to the last and by the number of replicas. The
+        queue grows while the load is above 1. No bound uses it. None if all requests arrive at
+        once.
         """
         from hindsight.prices.minorants import affine_minorants
 
@@ -176,25 +187,25 @@ class Question:
 
     @property
     def reused(self) -> Fraction:
-        """Share of the prompt tokens that a prefix cache could supply; 0 if that is not known."""
+        """Share of all prompt tokens that a prefix cache could supply; 0 if it is not known."""
         shared = 0 if self.shared_tokens is None else int(self.shared_tokens.sum())
         return Fraction(shared, int(self.workload.prompt_lengths.sum()))
 
     @property
     def wanted(self) -> Fraction:
-        """The share of the requests wanted on time, exactly: 0.99 is 99 hundredths."""
+        """``share`` as an exact fraction: share of the requests that are to be on time."""
         return as_fraction(self.share, None, "share", above=0, maximum=1)
 
     @property
     def measured_mean(self) -> Fraction | None:
-        """Seconds per request from arrival to completion in the log."""
+        """Mean latency in the log, in seconds; None if the log has no latencies."""
         if self.measured is None:
             return None
         return Fraction(math.fsum(self.measured)) / len(self.measured)
 
     @property
     def measured_on_time(self) -> float | None:
-        """Share of the requests on time in the log itself; None if the log does not show it."""
+        """Share of the requests that were on time in the log; None without the needed latencies."""
         latencies, first = self.measured, self.measured_first
         if first is None and set(self.limits) == {"latency"}:
             first = latencies
@@ -205,6 +216,6 @@ class Question:
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits of the service level, seconds, by the name of the figure."""
+        """Limits of the service level in seconds, by the name of the latency (such as TTFT)."""
         limits = asdict(self.level).items() if self.level else ()
         return {LIMITS[name]: one for name, one in limits if one is not None}

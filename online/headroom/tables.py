@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MACHINE = ("a round lasts", "memory limit M", "load")
-"""Facts on the first screen of a page."""
+"""Names of the facts about the machine that stand at the top of the page of an answer."""
 
 
 def record(found: Headroom) -> dict[str, Any]:
-    """Write the answer for JSON, in seconds and shares; intervals and fractions as they are."""
+    """Return an answer as a dictionary for JSON: times in seconds, shares between 0 and 1.
+
+    Intervals and fractions are kept as objects, which the writer of JSON converts.
+    """
     question, today, best, saving = found.question, found.today, found.best, found.saving
     off, errors = found.difference, found.failures.items()
     share = saving.times(1 / today.mean_latency) if saving and today else None
@@ -51,7 +54,10 @@ def record(found: Headroom) -> dict[str, Any]:
 
 
 def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
-    """List the policies simulated on today's replicas; exact output lengths come first."""
+    """Yield a row of figures for each policy simulated on today's number of replicas.
+
+    Rows with exact output lengths come before those with predicted ones.
+    """
     tasks = [one for one in found.results if isinstance(one, Serve)]
     for task in sorted(tasks, key=lambda one: one.error):
         it = found.results[task]
@@ -61,7 +67,7 @@ def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
 
 
 def _service_level(found: Headroom) -> Mapping[str, Any]:
-    """Write the share of requests on time by number of replicas."""
+    """Return the limits of the service level and, by number of replicas, the shares on time."""
     question = found.question
     rows = [
         {"replicas": count, **vars(it), "attainable": found.attainable(count)}
@@ -73,7 +79,10 @@ def _service_level(found: Headroom) -> Mapping[str, Any]:
 
 
 def tables(found: Headroom) -> dict[str, DataFrame]:
-    """Make every table that has rows, by title."""
+    """Return the tables of an answer by title: requests on time by replicas, and policies.
+
+    A table without rows is left out.
+    """
     import pandas
 
     question, count = found.question, len(found.question.workload)
@@ -95,7 +104,11 @@ def tables(found: Headroom) -> dict[str, DataFrame]:
 
 
 def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
-    """Write every policy, the fastest first: latencies, saving, latency with predicted lengths."""
+    """Yield a row of the table of policies for each policy, the least mean latency first.
+
+    A row has the mean latency, the saving, the mean latency with predicted output lengths, the
+    share on time, and p99 of each latency.
+    """
     here = {(k.policy, k.error): it for k, it in found.here.items()}
     exact = [(policy, it) for (policy, error), it in here.items() if not error]
     for policy, it in sorted(exact, key=lambda pair: pair[1].mean_latency):
@@ -113,7 +126,7 @@ def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
 
 
 def headroom_page(found: Headroom, title: str) -> str:
-    """Write a page: the answer, a picture and the machine first, then tables and remarks.
+    """Return an HTML page: the answer, a picture and the machine first, then tables and remarks.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Computations of an answer, each a class with a name and `run`."""
+"""Tasks that an answer consists of: `Serve` simulates a policy, `Enclose` computes bounds."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from .question import Question
 Stop = Callable[[], bool]
 
 METRICS = {"TTFT": "ttft", "TPOT": "tpot", "latency": "e2el"}
-"""Columns of a run by the names of their figures."""
+"""Latencies in an answer, each with the name of its column in `Run.per_request`."""
 
 
 def p50_p99(column: FloatArray) -> tuple[float, float]:
-    """Return the entries that 50 % and 99 % do not exceed; nothing is interpolated."""
+    """Return the median and the 99th percentile of a column, both entries of the column.
+
+    Entries that are not finite are left out. NaN without any finite entry.
+    """
     known = column[np.isfinite(column)]
     if not len(known):
         return np.nan, np.nan
@@ -36,18 +39,18 @@ def p50_p99(column: FloatArray) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """Figures of a simulation.
+    """Latencies of a completed simulation of a policy.
 
     Attributes
     ----------
     mean_latency : Fraction
-        Seconds per request.
+        Mean seconds from arrival to completion of a request.
     figures : dict[str, tuple[float, float]]
-        p50 and p99 of `METRICS`, seconds.
+        p50 and p99 in seconds of each latency in `METRICS`.
     on_time : Fraction or None
         Share of the requests on time; None without a service level.
     seconds : float
-        Time that the simulation took.
+        Seconds that the simulation took on this computer.
     """
 
     mean_latency: Fraction
@@ -58,14 +61,15 @@ class Served:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a computation has no result.
+    """Result of a task that failed.
 
     Attributes
     ----------
     reason : str
-        In one line.
+        Reason of the failure, in one line.
     is_error : bool
-        Whether it is an exception, rather than a refusal or a time limit.
+        Whether an unexpected exception ended the task. False if a value was refused or time ran
+        out.
     """
 
     reason: str
@@ -74,18 +78,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class Serve:
-    """Simulate a policy.
+    """Task: simulate a policy on a number of replicas.
 
     Attributes
     ----------
     policy : str
-        Label.
+        Label of the policy.
     replicas : int
-        Their number.
+        Number of replicas.
     error : float
-        Error of the output lengths that the policy is given.
+        Error of the predicted output lengths that the policy is given; 0 for exact lengths.
     time_limit : float or None
-        Seconds.
+        Most seconds for the simulation; None for no limit.
     """
 
     policy: str
@@ -95,12 +99,15 @@ class Serve:
 
     @property
     def name(self) -> str:
-        """The policy, the error of predictions, and the number of replicas."""
+        """Text for progress and remarks: policy, error of predictions, and number of replicas."""
         error = f", lengths off by {self.error:g}" if self.error else ""
         return f"{self.policy}{error}{_fleet(self.replicas)}"
 
     def run(self, question: Question, stop: Stop, threads: int | None) -> Served | Failure | None:
-        """Simulate, and check the schedule; None if ``stop`` ends it."""
+        """Simulate the policy and return its latencies, or the reason of a failure.
+
+        None if ``stop`` returned True, so that the simulation did not end.
+        """
         began, clock = time.monotonic(), Clock(self.time_limit, stop)
         run = simulate(
             question.workload.with_replicas(self.replicas),
@@ -127,19 +134,21 @@ class Serve:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds on what the best scheduler has.
+    """Bounds on the mean latency, or on the share on time, of the best scheduler.
 
     Attributes
     ----------
     interval : Interval
-        Around the least mean latency, or the largest share on time. The end that bounds every
-        scheduler allows for any reuse of prompts.
+        Interval that contains the least mean latency in seconds, or the largest share of requests
+        on time. The lower bound on latency and the upper bound on the share hold for every
+        scheduler, even with any reuse of prompts. The other end is the value of a known schedule.
     bound : str
-        Name of the bound that holds for every scheduler.
+        Name of the method that computed the bound on every scheduler.
     certified : bool
-        Whether it is computed exactly or rounded outwards.
+        Whether this bound is computed in exact arithmetic or rounded outwards.
     without_reuse : Fraction or None
-        Lower bound for schedulers that process every prompt whole, where prompts share prefixes.
+        Lower bound in seconds for schedulers without a prefix cache. None if prompts share no
+        prefixes, or for shares on time.
     """
 
     interval: Interval
@@ -150,19 +159,20 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Enclose:
-    """Bound the least mean latency of all schedulers, or the largest share on time.
+    """Task: bound the least mean latency of all schedulers, or the largest share on time.
 
-    With shared prompts, schedules are searched for whole prompts, and bounds for what any reuse
-    leaves of them: `instances.logs.prefixes` proves that these hold whatever is reused.
+    If prompts share prefixes, the search for schedules processes every prompt whole. The bounds on
+    every scheduler are computed for prompts without the tokens that a prefix cache could supply:
+    `instances.logs.prefixes` proves that these bounds hold for any reuse.
 
     Attributes
     ----------
     replicas : int
-        Their number.
+        Number of replicas.
     on_time : bool
-        Whether the goal is the share of requests on time.
+        True bounds the share of requests on time, False the mean latency.
     time_limit : float
-        Seconds.
+        Seconds for the solver.
     """
 
     replicas: int
@@ -171,11 +181,11 @@ class Enclose:
 
     @property
     def name(self) -> str:
-        """The goal and the number of replicas."""
+        """Text for progress and remarks: the quantity bounded, and the number of replicas."""
         return f"{'requests on time' if self.on_time else 'best possible'}{_fleet(self.replicas)}"
 
     def run(self, question: Question, stop: Stop, threads: int | None) -> Bounds:
-        """Search for schedules and bounds."""
+        """Run the solver until its time limit, or until ``stop`` is True; return its bounds."""
         from hindsight import OnTime
         from hindsight.solver import solve_until
 
@@ -191,7 +201,7 @@ class Enclose:
 
         known = limit = find(whole, "recompute")
         if shared is not None:
-            # A preempted request may find its own tokens again in a prefix cache.
+            # A prefix cache may keep the tokens of a preempted request, so preemption keeps them.
             limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared), "keep")
         lower, upper = (known, limit) if self.on_time else (limit, known)
         low, high, own = (
@@ -211,7 +221,7 @@ Task = Serve | Enclose
 
 
 def result_of(question: Question, task: Task, stop: Stop, threads: int | None) -> Any:
-    """Compute a task; an exception becomes its result, so that other results are kept."""
+    """Return the result of a task, or a `Failure` if it raises an exception."""
     try:
         return task.run(question, stop, threads)
     except Exception as error:  # noqa: BLE001 (named in the answer)

@@ -1,4 +1,4 @@
-"""The answer in at most eight lines of a terminal, and what a reader has to know about it."""
+"""The answer in at most eight lines of a terminal, with conditions, remarks and facts as text."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .question import LOGGED
 from .tasks import Served, p50_p99
 
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
-"""Columns of a line, columns of the name in front of it, and lines of an answer."""
+"""Most characters of a line, characters of the name at its start, and most lines of an answer."""
 
 SPARED = ("Known", "p50/p99")
-"""Lines that are left out where an answer is too long."""
+"""Names of the lines that are left out, in this order, if an answer exceeds `MOST_LINES`."""
 
 LONG_LABEL = 24
-"""Letters of a policy's label up to which its settings are in the answer."""
+"""Longest label of a policy that is printed whole; of a longer one the settings are left out."""
 
 NAMED = 4
-"""Computations without time that are named."""
+"""Number of failed or unfinished tasks that a remark names; the others are only mentioned."""
 
 BEST = (
     "Best possible: the least mean latency of every scheduler of these requests, clairvoyant or "
@@ -40,7 +40,7 @@ DOUBTFUL = (
 
 
 def answer_lines(found: Headroom) -> list[str]:
-    """Write the answer in at most `MOST_LINES` lines of at most `WIDTH` columns."""
+    """Return the answer in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     shown = {name: _wrapped(name, text) for name, text in answers(found)}
     for name in SPARED:
         if sum(map(len, shown.values())) >= MOST_LINES:
@@ -61,7 +61,11 @@ def _wrapped(name: str, text: str, most: int | None = None) -> list[str]:
 
 
 def answers(found: Headroom) -> Iterator[tuple[str, str]]:
-    """Write what the log had, what today's policy has, what is possible, and what is proposed."""
+    """Yield the name and text of each line of the answer.
+
+    The lines are the latencies in the log, those of today's policy, the limit of every scheduler,
+    the best known schedule, the replicas needed, and the best proposal.
+    """
     question, today, label = found.question, found.today, found.question.baseline
     log, mean = question.measured, question.measured_mean
     said = requests_of(found)
@@ -84,14 +88,17 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
 
 
 def requests_of(found: Headroom) -> str:
-    """Write which requests the answer is for, and in how many seconds they arrive."""
+    """Write the number of requests in the answer and the seconds in which they arrive."""
     load, left = found.question.workload, found.left_out
     count = f"the first {len(load):,} of {len(load) + left:,}" if left else f"{len(load):,}"
     return f"{count} requests in {float(np.ptp(load.arrival_times)):,.1f} s"
 
 
 def difference(found: Headroom) -> str:
-    """Write by how much today's policy, simulated, differs from the log, if it has latencies."""
+    """Write how far the simulated mean latency of today's policy is above or below the log's.
+
+    Empty if the log has no latencies.
+    """
     off = found.difference
     if off is None:
         return ""
@@ -101,7 +108,7 @@ def difference(found: Headroom) -> str:
 
 
 def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
-    """Write what no scheduler goes below, and what a known schedule has."""
+    """Yield the lines with the lower bound on every scheduler and with the best known schedule."""
     if found.best is None:
         return
     bounds, logged = found.best[0], found.question.measured_mean
@@ -125,7 +132,7 @@ def _part(saved: Fraction, today: Served, rounding: Callable[[Fraction, int], st
 
 
 def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
-    """Write what the best proposal saves, and what it does to the longest latencies."""
+    """Yield the line on the best proposal: its saving, and p99 latency before and after."""
     question, rival = found.question, found.rival
     served = None if rival is None else found.served(rival)
     if rival is None or served is None:
@@ -147,7 +154,10 @@ def _saves(found: Headroom, served: Served) -> str:
 
 
 def replicas_needed(found: Headroom) -> str:
-    """Write how many replicas have enough requests on time today, and how few can have them."""
+    """Write how many replicas today's policy needs for enough requests on time.
+
+    A lower bound on the number that any scheduler needs follows, if one is known.
+    """
     runs, wanted = found.by_replicas, found.question.wanted
     today = [count for count, it in runs.items() if (it.on_time or 0) >= wanted]
     few = [count for count in runs if (found.attainable(count).upper or 0) < wanted]
@@ -164,7 +174,10 @@ def replicas_needed(found: Headroom) -> str:
 
 
 def conditions(found: Headroom) -> str:
-    """Write in a few words what the answer rests on, the least expected first."""
+    """Write the conditions under which the answer holds, the most unusual first.
+
+    They are the arrivals, load, replicas, batch time, M, and the reuse of prompts.
+    """
     question, router = found.question, found.question.router_of(found.question.replicas)
     parts = ["simulations only, without bounds"] if found.best is None else []
     if question.made_up:
@@ -183,7 +196,10 @@ def conditions(found: Headroom) -> str:
 
 
 def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
-    """Write what goes with the answer: what a figure does not say, and what has no result."""
+    """Yield remarks on an answer: the log's share on time, requests left out, and failed tasks.
+
+    With ``details`` the last remark defines the best possible latency.
+    """
     on_time = found.question.measured_on_time
     if on_time is not None:
         yield f"In the log itself {floored(on_time)} % are on time."
@@ -202,7 +218,7 @@ def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
 
 
 def facts(found: Headroom) -> dict[str, str]:
-    """Describe the requests, the engine and the best possible by name."""
+    """Return facts about the requests, the engine and the best possible latency: name and text."""
     question, load = found.question, found.question.workload
     s, o, rule = load.prompt_lengths, load.output_lengths, load.memory_rule
     blocks = f" in blocks of {rule.block_size}; tokens are stored {rule.emitted_token}"
@@ -241,5 +257,8 @@ def percent(share: Fraction | float) -> str:
 
 
 def floored(share: Fraction | float) -> str:
-    """Write a share in per cent, rounded down: 99 % on time is never read where it is missed."""
+    """Write a share in per cent with one decimal, rounded down.
+
+    So a share of requests on time below 99 % is never printed as 99 %.
+    """
     return rounded_down(100 * Fraction(share), 1)
