@@ -41,7 +41,7 @@ class PromptType:
         A field out of its range.
     """
 
-    # Below the limit no sum of loads leaves the range of floats.
+    # With rates up to this limit no sum of loads overflows a float.
     arrival_rate: float = ranged(above=0, maximum=LARGEST_INTEGER)
     prefill_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
     decode_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
@@ -51,12 +51,12 @@ class PromptType:
 
     @property
     def stages(self) -> int:
-        """Number of iterations of a prompt, l' + 1."""
+        """Number of iterations in which a prompt is in the batch, l' + 1."""
         return self.decode_length + 1
 
     @property
     def footprint(self) -> int:
-        """S_j = (l' + 1)(l + l'/2), the sum of l + s over the stages: token-iterations."""
+        """S_j = (l' + 1)(l + l'/2), tokens that a prompt holds, summed over its iterations."""
         return self.stages * self.prefill_length + self.stages * self.decode_length // 2
 
 
@@ -67,18 +67,18 @@ class Equilibrium:
     Attributes
     ----------
     load : float
-        d1 W, the share of time that is not overhead; < 1. W = sum_j lambda_j S_j is the number of
-        token-iterations that arrive per second: type j has lambda_j prompts per second, and one
-        prompt holds S_j tokens summed over its iterations. An iteration with X tokens takes
-        d0 + d1 X seconds.
+        d1 W < 1, the share of time that iterations spend on tokens, not on the fixed d0 seconds.
+        An iteration with X tokens takes d0 + d1 X seconds. W = sum_j lambda_j S_j (`token_load`):
+        type j has lambda_j prompts per second, and a prompt holds S_j tokens summed over its
+        iterations.
     memory : float
-        M*, tokens ([A25] Equations (5), (8)).
+        M*, tokens that all prompts in service hold ([A25] Equations (5), (8)).
     iteration_time : float
-        DT* = d0 + d1 M*, seconds ([A25] Equation (9)).
+        DT* = d0 + d1 M*, seconds of an iteration ([A25] Equation (9)).
     throughput : float
         Thr* = sum_j lambda_j l'_j, decode tokens per second ([A25] Equations (6), (10)).
     prompts : tuple[float, ...]
-        n*_j, prompts of each type in service, over all their stages ([A25] Equation (7)).
+        n*_j, number of prompts of type j in service, at any stage ([A25] Equation (7)).
     """
 
     load: float
@@ -89,12 +89,17 @@ class Equilibrium:
 
 
 def token_load(types: Sequence[PromptType]) -> float:
-    """W = sum_j lambda_j S_j: token-iterations that arrive in a second.
+    """Return W = sum_j lambda_j S_j, the token-iterations that arrive per second.
+
+    Type j has lambda_j prompts per second, and each prompt holds S_j tokens summed over its
+    iterations (`PromptType.footprint`).
 
     Raises
     ------
     InvalidValueError
-        No types. InvalidTypeError: something that is not a `PromptType`.
+        No types.
+    InvalidTypeError
+        A type that is not a `PromptType`.
     """
     if not types:
         raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
@@ -107,17 +112,19 @@ def token_load(types: Sequence[PromptType]) -> float:
 def is_stable(
     types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> bool:
-    """Return whether some policy keeps latencies bounded.
+    """Return whether some policy keeps latencies bounded over time.
 
-    Without a memory limit: d1 W < 1. Otherwise no policy does, because every prompt costs at least
-    d1 S_j seconds ([A25] Proposition 1). An iteration holds at most C tokens, so with a limit C a
-    token costs at least d1 + d0 / C seconds, and W (d1 + d0 / C) < 1 is necessary. That is M* < C,
-    a sharper condition than Proposition 1's; `wait_thresholds` attains it up to rounding.
+    W = sum_j lambda_j S_j is `token_load`. Without a memory limit the condition is d1 W < 1: a
+    prompt costs at least d1 S_j seconds, so for d1 W >= 1 no policy keeps up ([A25] Proposition 1).
+    With a limit of C tokens an iteration holds at most C tokens. So each token in it costs at least
+    d1 + d0 / C seconds, and the condition is W (d1 + d0 / C) < 1. It is equivalent to M* < C and
+    sharper than that of Proposition 1. The thresholds of `wait_thresholds` attain it up to
+    rounding.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        As `equilibrium`, but for the load.
+        No types, or a number out of its range.
     """
     d0, d1 = coefficients(d0, d1)
     cost = d1
@@ -127,7 +134,7 @@ def is_stable(
 
 
 def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibrium:
-    """The fluid equilibrium: arrivals of an iteration equal its completions.
+    """Return the fluid equilibrium, in which arrivals during an iteration equal its completions.
 
     Parameters
     ----------
@@ -141,7 +148,7 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
     Raises
     ------
     InvalidValueError
-        No types, a coefficient out of range, or d1 W >= 1, where there is none.
+        No types, a coefficient out of range, or d1 W >= 1, for which no equilibrium exists.
     InvalidTypeError
         A coefficient that is not a number.
     """
@@ -163,12 +170,14 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
 
 
 def coefficients(d0: float, d1: float) -> tuple[float, float]:
-    """d0 > 0 and d1 >= 0 as floats.
+    """Check the coefficients of the iteration time, d0 > 0 and d1 >= 0, and return them as floats.
 
     Raises
     ------
     InvalidTypeError
-        Not a number. InvalidValueError: out of range.
+        A coefficient is not a number.
+    InvalidValueError
+        A coefficient is out of its range.
     """
     return (
         as_number(d0, "iteration time", "d0", above=0),

@@ -29,16 +29,18 @@ from .wait_design import ROUNDING, Plan
 
 @dataclass(frozen=True)
 class Segments:
-    """Prompts grouped by where their output ends ([A25] Section 5.1, 7.2).
+    """Prompts of one prefill length, grouped by the segment of stages in which their output ends.
+
+    Segment k = 1 .. m covers decode stages e_{k-1} + 1 .. e_k ([A25] Sections 5.1, 7.2).
 
     Parameters
     ----------
     prefill_length : int
         l, tokens, common to all prompts.
     ends : tuple[int, ...]
-        e_1 < .. < e_m: last decode stage of each segment.
+        e_1 < .. < e_m, the last decode stage of each segment.
     arrival_rates : tuple[float, ...]
-        Prompts per second that end within each segment; the last is > 0.
+        lambda_k >= 0, prompts per second whose output ends in segment k; the last is > 0.
 
     Raises
     ------
@@ -61,48 +63,48 @@ class Segments:
             raise InvalidValueError("segments", "arrival_rates", self.arrival_rates, "end with 0")
 
     def __len__(self) -> int:
-        """m, the number of segments."""
+        """Return m, the number of segments."""
         return len(self.ends)
 
     @cached_property
     def entering_rates(self) -> tuple[float, ...]:
-        """Lam_k = sum_{i >= k} lambda_i: prompts per second that enter each segment."""
+        """Lam_k = sum_{i >= k} lambda_i for k = 1 .. m: prompts per second that enter segment k."""
         return tuple(math.fsum(self.arrival_rates[k:]) for k in range(len(self)))
 
     @cached_property
     def continuation(self) -> tuple[float, ...]:
-        """p_2, .., p_m: the share that continues into segment k, Lam_k / Lam_{k-1}."""
+        """p_k = Lam_k / Lam_{k-1}, k = 2 .. m: share of segment k - 1's prompts that enter k."""
         rates = self.entering_rates
         return tuple(after / before for before, after in pairwise(rates))
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """delta_k: iterations that a prompt spends in each segment at most."""
+        """delta_k for k = 1 .. m: number of stages of segment k, one iteration each."""
         starts = (-1, *self.ends[:-1])
         return tuple(end - start for start, end in zip(starts, self.ends, strict=True))
 
     @property
     def mean_stages(self) -> tuple[float, ...]:
-        """sbar_k: mean stage number within each segment."""
+        """sbar_k for k = 1 .. m: mean of the first and the last stage of segment k."""
         firsts = (0, *(end + 1 for end in self.ends[:-1]))
         return tuple((first + end) / 2 for first, end in zip(firsts, self.ends, strict=True))
 
 
 def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
-    """Segments of a workload: one for each decode length, or types merged ([A25] Section 7.2).
+    """Return the segments of a workload of prompt types ([A25] Section 7.2).
 
     Parameters
     ----------
     types : Sequence[PromptType]
-        The workload; all with the same prefill length.
+        The workload, all with the same prefill length.
     segments : int or None, default None
-        Number of segments: the decode lengths are split into runs of equal number (up to one).
-        None takes one segment for each decode length.
+        Number of segments. Each contains equally many decode lengths, or one more. None makes one
+        segment for each decode length.
 
     Raises
     ------
     InvalidValueError
-        Prefill lengths that differ, or more segments than decode lengths.
+        Prefill lengths differ, or there are more segments than decode lengths.
     """
     token_load(types)
     prefills = {kind.prefill_length for kind in types}
@@ -120,16 +122,20 @@ def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
 
 
 class MemoryRequirement(NamedTuple):
-    """The three parts of [A25] Equations (14), (17), tokens.
+    """Memory that Nested WAIT needs, in tokens, in the three parts of [A25] Equations (14), (17).
+
+    n_k is the threshold of segment k, which begins after stage e_{k-1}. A prompt that waits for
+    segment k holds l + e_{k-1} tokens.
 
     Attributes
     ----------
     batch : float
-        M_pi, what full batches hold.
+        M_pi, tokens of a batch with all thresholds full.
     boundary : float
-        sum_{k >= 2} n_k (l + e_{k-1}), prompts about to fill a batch.
+        sum_{k >= 2} n_k (l + e_{k-1}), tokens of up to n_k prompts that wait for each segment k.
     buffer : float
-        sum_{k >= 2} (l + e_{k-1}) ln(m (1 + T / d0) / delta) / theta_k, the rest of the queues.
+        sum_{k >= 2} (l + e_{k-1}) ln(m (1 + T / d0) / delta) / theta_k, tokens of further prompts
+        that wait. The queues exceed this part with probability at most delta within T seconds.
     """
 
     batch: float
@@ -138,7 +144,7 @@ class MemoryRequirement(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Return the memory with which overflow has probability at most delta over the horizon."""
+        """Memory in tokens with which overflow has probability at most delta within T seconds."""
         return self.batch + self.boundary + self.buffer
 
 
@@ -148,7 +154,11 @@ class NestedPlan(Plan[Segments]):
 
     @property
     def batch_memory(self) -> float:
-        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens ([A25] Equation (13), corrected)."""
+        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens of a batch with all thresholds full.
+
+        This is [A25] Equation (13), corrected. Segment k has n_k prompts at each of its delta_k
+        stages, and sbar_k is the mean stage.
+        """
         s = self.workload
         return sum(
             n * stages * (s.prefill_length + mean)
@@ -157,31 +167,39 @@ class NestedPlan(Plan[Segments]):
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """n_1 - Lam_1 DT(n), then D_k = n_k - p_k n_{k-1}: served less entering, a batch."""
+        """Prompts served minus prompts entering, per batch, for each segment.
+
+        Segment 1 has n_1 - Lam_1 DT(n), segment k >= 2 has D_k = n_k - p_k n_{k-1}.
+        """
         first = self.thresholds[0] - self.workload.entering_rates[0] * self.batch_duration
         pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
         return (first, *(n - p * prior for (prior, n), p in pairs))
 
     @property
     def keeps_up(self) -> bool:
-        """[A25] Equations (12), (16): every drift is positive."""
+        """Whether every segment serves more prompts than enter it ([A25] Equations (12), (16))."""
         return all(d > ROUNDING * n for d, n in zip(self.drifts, self.thresholds, strict=True))
 
     @cached_property
     def thetas(self) -> tuple[float, ...]:
-        """theta_2, .., theta_m: decay of the boundary queues' tails ([A25] Equation (20))."""
+        """theta_k for k = 2 .. m, the `decay_rate` of the queue that waits for segment k.
+
+        The probability that this queue has n_k + x prompts falls like exp(-theta_k x) ([A25]
+        Equation (20)).
+        """
         pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
         return tuple(decay_rate(n, prior, p) for (prior, n), p in pairs)
 
     def memory_requirement(self, horizon: float, overflow_probability: float) -> MemoryRequirement:
-        """Memory for overflow with probability <= delta ([A25] Equations (14), (17)).
+        """Return the memory with which overflow within T seconds has probability at most delta.
 
-        Infinite where a segment has no positive drift.
+        See [A25] Equations (14), (17). The memory is infinite if some segment k >= 2 does not serve
+        more prompts than enter it.
 
         Parameters
         ----------
         horizon : float
-            T, seconds.
+            T, seconds of operation, > 0.
         overflow_probability : float
             delta, in (0, 1).
 
@@ -202,15 +220,18 @@ class NestedPlan(Plan[Segments]):
 
 
 def decay_rate(n: int, previous: int, share: float) -> float:
-    """theta > 0 with exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] Equation (20)).
+    """Return the exponential rate at which the tail of the queue for a segment decays.
 
-    0 where n <= p * previous, as the queue has no drift towards emptiness; inf where
-    n >= previous: then the queue never outgrows one batch.
+    It is the theta > 0 with exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] Equation (20)):
+    each batch serves n prompts of the segment, and each of ``previous`` prompts of the segment
+    before enters it with probability p = ``share``. The rate is 0 if n <= p * previous, because the
+    queue does not shrink then. It is infinite if n >= previous, because the queue never exceeds one
+    batch then.
 
     Raises
     ------
     InvalidValueError
-        A share outside (0, 1].
+        A share outside (0, 1], or n or previous below 1.
     """
     n = as_integer(n, None, "n", minimum=1)
     previous = as_integer(previous, None, "previous", minimum=1)
@@ -220,11 +241,12 @@ def decay_rate(n: int, previous: int, share: float) -> float:
         return 0.0
     if n >= previous:
         return math.inf
-    # Imported here: the policies need no scipy, and it takes longer to load than they do to run.
+    # Imported here because policies do not need scipy, and loading it takes longer than their runs.
     from scipy.optimize import brentq
 
     def exponent(theta: float) -> float:
-        # The first form is exact for small theta, the second cannot overflow.
+        # log(1 - p + p e^theta): the first form is exact for small theta, the second cannot
+        # overflow.
         grown = (
             math.log1p(share * math.expm1(theta))
             if theta < 1
@@ -232,7 +254,7 @@ def decay_rate(n: int, previous: int, share: float) -> float:
         )
         return previous * grown - n * theta
 
-    # Half of the bound (22): at the bound itself the sign may be round-off.
+    # Half of the lower bound (22) on theta: at the bound itself round-off may give a wrong sign.
     low = 4 * drift / previous
     high = 4 * low
     while exponent(high) <= 0:
@@ -248,22 +270,22 @@ def nested_thresholds(
     margin: float = 0.05,
     batch_cap: int | None = None,
 ) -> NestedPlan:
-    """n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up and checked again.
+    """Return thresholds of Nested WAIT with a margin over the prompts that enter each segment.
 
-    Thresholds exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: (12)
-    fails and the buffer of (14) is infinite. The margin is the drift, as a share of the prior
-    segment's batch. Where that leaves n_k <= p_k n_{k-1} (p_k near 1), n_k is raised to the next
-    whole number.
+    They are n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up. If n_k is at most
+    p_k n_{k-1} (for p_k near 1), it is raised to the next whole number above. Thresholds
+    exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: Equation (12) fails
+    and the buffer of (14) is infinite.
 
     Parameters
     ----------
     segments, d0, d1 : Segments, float, float
-        The workload and the iteration time.
+        The workload, and the coefficients of the iteration time.
     margin : float, default 0.05
-        > 0.
+        Drift of segment k (prompts served minus entering) as a share of n_{k-1}, > 0.
     batch_cap : int or None, default None
-        B: take the largest n_1 with sum_k n_k delta_k <= B (at least 1), as a batch of an engine is
-        capped, whether it keeps up or not. None: the smallest n_1 that keeps up.
+        B, the most prompts in a batch: the result has the largest n_1 >= 1 with
+        sum_k n_k delta_k <= B, even if it does not keep up. None: the smallest n_1 that keeps up.
 
     Raises
     ------
@@ -289,8 +311,8 @@ def nested_thresholds(
     if batch_cap is not None:
         cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
         return plan(max(1, bisect_right(range(1, max(2, cap)), cap, key=size)))
-    # For large n_1 rounding vanishes, and the drift is n_1 (1 - load) - Lam_1 d0.
-    # Where p_k > 0.99 it is p_k and not q_k that n_k follows.
+    # For large n_1 rounding vanishes, and the drift of segment 1 is n_1 (1 - load) - Lam_1 d0.
+    # The ratio n_k / n_{k-1} is then q_k, or p_k if p_k > 0.99.
     ratios, product = [1.0], 1.0
     for share, p in zip(shares, segments.continuation, strict=True):
         product *= share

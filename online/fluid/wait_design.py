@@ -20,21 +20,21 @@ from .balance import PromptType, coefficients, token_load
 Load = TypeVar("Load", bound=Sized)
 
 ROUNDING = 1e-9
-"""Share of a threshold below which a difference counts as rounding: n_j = lambda_j DT exactly."""
+"""Differences up to this share of a threshold n_j count as 0, as in n_j = lambda_j DT(n)."""
 
 
 @dataclass(frozen=True)
 class Plan(ABC, Generic[Load]):
-    """Base of the plans of WAIT and Nested WAIT: thresholds and the iteration time.
+    """Base of the plans of WAIT and Nested WAIT: a workload, thresholds, and the iteration time.
 
     Attributes
     ----------
     workload : Load
-        The types or segments of the prompts.
+        Types of prompts (WAIT) or segments (Nested WAIT).
     thresholds : tuple[int, ...]
-        Prompts per stage, one number for each type or segment.
+        n_j, the number of prompts of type or segment j that a batch takes from each stage.
     d0, d1 : float
-        Coefficients of the iteration time.
+        Coefficients of the iteration time: d0 + d1 * (tokens of the batch) seconds.
     """
 
     workload: Load
@@ -51,11 +51,14 @@ class Plan(ABC, Generic[Load]):
     @property
     @abstractmethod
     def batch_memory(self) -> float:
-        """M_pi, tokens: neither batch nor residents ever hold more."""
+        """M_pi, tokens of a batch with all thresholds full: no batch holds more."""
 
     @property
     def batch_duration(self) -> float:
-        """DT(n) = d0 + d1 M_pi, seconds: no iteration takes longer ([A25] Equation (18))."""
+        """DT(n) = d0 + d1 M_pi, seconds of the longest iteration ([A25] Equation (18)).
+
+        M_pi is `batch_memory`.
+        """
         return self.d0 + self.d1 * self.batch_memory
 
 
@@ -69,14 +72,20 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @property
     def batch_memory(self) -> int:
-        """M_pi = sum_j n_j S_j, tokens: neither batch nor residents ever hold more."""
+        """M_pi = sum_j n_j S_j, the most tokens of a batch, and of all prompts in service.
+
+        n_j is the threshold of type j, S_j its `PromptType.footprint`.
+        """
         return sum(
             n * kind.footprint for n, kind in zip(self.thresholds, self.workload, strict=True)
         )
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """n_j - lambda_j DT(n), prompts per iteration: prompts served minus prompts that arrive."""
+        """n_j - lambda_j DT(n) of each type: prompts served minus prompts arriving per iteration.
+
+        n_j is the threshold and DT(n) is `batch_duration`, the longest iteration.
+        """
         return tuple(
             n - kind.arrival_rate * self.batch_duration
             for n, kind in zip(self.thresholds, self.workload, strict=True)
@@ -84,12 +93,19 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @property
     def keeps_up(self) -> bool:
-        """[A25] Equation (11): DT(n) <= n_j / lambda_j for every type. Gap O(T^-1/2)."""
+        """Whether DT(n) <= n_j / lambda_j for every type ([A25] Equation (11)).
+
+        Then the throughput is within O(T^-1/2) of the fluid equilibrium's after T seconds.
+        """
         return self._smallest_relative_drift >= -ROUNDING
 
     @property
     def keeps_up_strictly(self) -> bool:
-        """(11) with strict inequalities. Gap O(1/T), latency O(1)."""
+        """Whether DT(n) < n_j / lambda_j for every type: [A25] Equation (11), strictly.
+
+        Then the throughput is within O(1/T) of the fluid equilibrium's after T seconds, and the
+        mean latency stays bounded.
+        """
         return self._smallest_relative_drift > ROUNDING
 
     @property
@@ -97,33 +113,37 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
         return min(drift / n for drift, n in zip(self.drifts, self.thresholds, strict=True))
 
     def as_parameter(self) -> Mapping[tuple[int, int], int]:
-        """Return the argument of ``make_policy("wait", thresholds=...)``: (l, l') -> n.
+        """Return the thresholds as ``make_policy("wait", thresholds=...)`` takes them.
+
+        Keys are (prefill length, decode length) of each type, values are thresholds.
 
         Raises
         ------
         InvalidValueError
-            Two types with equal lengths, which the policy cannot tell apart.
+            Two types have equal lengths, so that the policy cannot distinguish their prompts.
         """
         table = {
             (kind.prefill_length, kind.decode_length): n
             for kind, n in zip(self.workload, self.thresholds, strict=True)
         }
         if len(table) < len(self.workload):
-            raise InvalidValueError("plan", "workload", self.workload, "holds two of equal lengths")
+            raise InvalidValueError("plan", "workload", self.workload, "has types of equal lengths")
         return table
 
 
 def wait_thresholds(
     types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> WaitPlan:
-    """Smallest thresholds n_j = ceil(c lambda_j) that keep up and fit ([A25] Theorem 1).
+    """Return the smallest thresholds n_j, about c lambda_j, that keep up and fit into memory.
 
-    [A25] Equation (11) gives conditions, no rule. Proportional thresholds meet them, rounding
-    apart, exactly when c >= DT* and c W <= C. Here c grows from DT* until n_j > lambda_j DT(n)
-    holds for every type with the rounded n_j; equality is enough if a strict plan does not fit.
-    If no plan keeps up and fits, because M* is too close to C or above C, the largest
-    n_j = max(1, floor(c lambda_j)) that fit are taken (c = C/W, rounded). `WaitPlan.keeps_up` is
-    False then.
+    Thresholds keep up if n_j >= lambda_j DT(n) for every type ([A25] Theorem 1, Equation (11)), and
+    fit if M_pi = sum_j n_j S_j <= C. [A25] gives these conditions, not a rule for n_j. With
+    W = sum_j lambda_j S_j, thresholds n_j = c lambda_j, not rounded, meet both exactly when
+    c >= DT* and c W <= C. Here c grows from DT* until n_j > lambda_j DT(n) for every type with n_j
+    rounded up. If such a plan does not fit, equality is accepted.
+
+    If no plan keeps up and fits, because M* is close to C or above C, the result has the largest
+    n_j = max(1, floor(c lambda_j)) that fit. `WaitPlan.keeps_up` is False then.
 
     Parameters
     ----------
@@ -135,7 +155,7 @@ def wait_thresholds(
     Raises
     ------
     InvalidValueError
-        No memory limit and d1 W >= 1, or a limit below sum_j S_j, which thresholds of 1 need.
+        No memory limit and d1 W >= 1, or a limit below sum_j S_j, the memory for thresholds of 1.
     """
     d0, d1 = coefficients(d0, d1)
     kinds = tuple(types)
@@ -147,7 +167,7 @@ def wait_thresholds(
             reason = f"is below {least} tokens, one prompt per stage"
             raise InvalidValueError(None, "memory_limit", limit, reason)
     elif load >= 1:
-        raise InvalidValueError("workload", "load", load, "is not below 1")
+        raise InvalidValueError("workload", "load", load, "is not below 1: no thresholds keep up")
     if load < 1:
         for strictly in (True, False):
             plan = _first_that_keeps_up(kinds, d0, d1, limit, strictly)
@@ -159,21 +179,22 @@ def wait_thresholds(
 def batch_cap_thresholds(
     types: Sequence[PromptType], batch_cap: int, *, as_printed: bool = False
 ) -> tuple[int, ...]:
-    """n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1.
+    """Return thresholds of WAIT for a cap B on the number of prompts in a batch.
 
-    The rule of [A25] Section 6.1 in the form that agrees with (11): proportional to lambda_j,
-    with sum_j n_j (l'_j + 1) at most the cap B on the prompts of a batch (unless the 1s exceed it).
+    They are n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1. [A25] Section 6.1
+    has this rule in another form (``as_printed``). Here it agrees with Equation (11): n_j is
+    proportional to lambda_j, and sum_j n_j (l'_j + 1) <= B unless thresholds of 1 exceed B already.
 
     Parameters
     ----------
     types : Sequence[PromptType]
         The workload.
     batch_cap : int
-        B.
+        B, the most prompts in a batch.
     as_printed : bool, default False
         Return n_j = B rho_j / (l'_j + 1) with rho_j = lambda_j / sum_i lambda_i, as [A25] prints
-        it. That is not proportional to lambda_j, so (11) asks more of the long types than it grants
-        them (docs/fluid.md).
+        it. These n_j are not proportional to lambda_j: types with long outputs get less than
+        Equation (11) requires (docs/fluid.md).
 
     Raises
     ------
@@ -193,16 +214,17 @@ def batch_cap_thresholds(
 def _first_that_keeps_up(
     kinds: tuple[PromptType, ...], d0: float, d1: float, limit: float, strictly: bool
 ) -> WaitPlan | None:
-    """Return the smallest thresholds that keep up, or None if they do not fit.
+    """Return the smallest thresholds with n_j >= lambda_j DT(n), or None if they do not fit.
 
-    From thresholds that no solution undercuts, each step takes the least that the arrivals of
-    their iteration need. So no step overshoots the smallest solution.
+    Thresholds begin at 1. Each step raises them to the arrivals during the iteration of the
+    thresholds before. DT(n) grows with n, so no step exceeds the smallest solution. ``strictly``
+    asks for n_j > lambda_j DT(n).
     """
     rates, footprints = _columns(kinds)
     edge = ROUNDING if strictly else -ROUNDING
     counts = np.ones(len(kinds))
     while counts @ footprints <= limit:
-        # The drift n - arrivals is compared with the share of n that counts as rounding.
+        # Of n - arrivals, the share `ROUNDING` of n counts as 0.
         least = rates * (d0 + d1 * (counts @ footprints)) / (1 - edge)
         needed = np.maximum(np.floor(least) + 1 if strictly else np.ceil(least), counts)
         if (needed == counts).all():
@@ -214,7 +236,7 @@ def _first_that_keeps_up(
 def _largest_that_fit(kinds: tuple[PromptType, ...], limit: float) -> tuple[int, ...]:
     rates, footprints = _columns(kinds)
     highest = limit / float((rates * footprints).min())
-    # n_j grows with c: bisect on c, then on nothing smaller than the gap between two of its steps.
+    # n_j = max(1, floor(c lambda_j)) grows with c: bisect for the largest c that fits.
     low, high = 0.0, highest
     for _ in range(200):
         middle = (low + high) / 2
