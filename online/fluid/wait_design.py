@@ -181,9 +181,9 @@ def batch_cap_thresholds(
 ) -> tuple[int, ...]:
     """Return thresholds of WAIT for a cap B on the number of prompts in a batch.
 
-    They are n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1. [A25] Section 6.1
-    has this rule in another form (``as_printed``). Here it agrees with Equation (11): n_j is
-    proportional to lambda_j, and sum_j n_j (l'_j + 1) <= B unless thresholds of 1 exceed B already.
+    They are n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1. Section 6.1
+    of [A25] has this rule in another form (``as_printed``). Here it agrees with Equation (11): n_j
+    is proportional to lambda_j, and sum_j n_j (l'_j + 1) <= B unless thresholds of 1 exceed B.
 
     Parameters
     ----------
