@@ -21,20 +21,21 @@ Model = TypeVar("Model", bound=BatchTime)
 
 @dataclass(frozen=True, slots=True)
 class Fit(Generic[Model]):
-    """A fitted model and how far it is from the measurements.
+    """A fitted batch-time model with its errors on the measured rounds.
 
     Attributes
     ----------
     model : Model
         The batch-time model.
     measurements : int
-        Number of rows that it was fitted to.
+        Number of measured rounds that the model was fitted to.
     mean_absolute_percentage_error : float
-        Mean of |fitted - measured| / measured, as a share.
+        Mean of |fitted - measured| / measured seconds, as a share (0.05 for 5 %).
     largest_percentage_error : float
-        The largest of these shares.
+        Largest |fitted - measured| / measured seconds, as a share.
     r_squared : float
-        Share of the variance of the measured seconds that is explained; NaN if they are all equal.
+        Share of the variance of the measured seconds that the model explains; NaN if all measured
+        seconds are equal.
     """
 
     model: Model
@@ -47,15 +48,15 @@ class Fit(Generic[Model]):
 def fit_affine_time(
     measurements: Measurements | str | os.PathLike[str], *, relative: bool = False
 ) -> Fit[AffineTime]:
-    """Fit d0 + d1 * tokens + d2 * KV tokens by least squares, no coefficient below 0.
+    """Fit d0 + d1 * tokens + d2 * KV tokens to measured seconds, with d0, d1, d2 >= 0.
 
     Parameters
     ----------
     measurements : Measurements or str or os.PathLike
-        Rows, or the path of a CSV file with them.
+        Measured rounds, or the path of a CSV file with one row for each.
     relative : bool, default False
-        Weigh each row by 1 / seconds. This minimises squared relative errors. Otherwise the longest
-        rounds decide.
+        True minimises the sum of squared relative errors: each row has the weight 1 / seconds.
+        False minimises the sum of squared errors in seconds, which long rounds dominate.
 
     Raises
     ------
@@ -77,28 +78,30 @@ def fit_tiled_time(
     *,
     relative: bool = False,
 ) -> Fit[TiledTime]:
-    """Fit a table in tiles over tokens processed, and attention, by least squares.
+    """Fit a `TiledTime` by least squares: a table over tokens processed, and attention terms.
 
-    The table may fall, except between its last two entries. Entries near which there are no rounds
-    are left out. Attention kernels, and squares and products of prompts, are fitted if the rows
-    determine them; the kernels require a known number of requests that decode.
+    The table has the seconds of a round at given numbers of tokens processed, and is linear in
+    between. It may decrease, except between its last two entries. Entries without measured rounds
+    near them are left out. Attention has a coefficient for each KV token. It has further ones, per
+    kernel, per squared prompt token and per product of prompt tokens and tokens before, if the
+    measurements have the optional columns for them.
 
     Parameters
     ----------
     measurements : Measurements or str or os.PathLike
-        Rows, or the path of a CSV file with them.
+        Measured rounds, or the path of a CSV file with one row for each.
     tokens : Sequence[int]
         Token counts at which the table has entries, increasing multiples of ``tile``, at least two.
     tile : int, default 1
-        Tokens are rounded up to a multiple of it.
+        Tokens processed are rounded up to a multiple of ``tile``.
     relative : bool, default False
         See `fit_affine_time`.
 
     Raises
     ------
     InvalidValueError
-        Entries are out of order, too few have rounds, one has 0 seconds, or there are fewer rows
-        than unknowns.
+        Entries are out of order, fewer than two have measured rounds near them, a fitted entry has
+        0 seconds, or there are fewer rows than unknowns.
     OSError, FileFormatError
         See `Measurements.read`.
     """
@@ -115,7 +118,7 @@ def fit_tiled_time(
         if used.all():
             break
         knots = knots[used]
-    # Store the last entry as its increase over the one before: it cannot fall below it.
+    # Fit the increase of the last entry over the one before, >= 0, so the table ends rising.
     hats[:, -2] += hats[:, -1]
     terms: dict[str, FloatArray] = {"kv_token": data.kv_tokens}
     if data.decodes is not None:
@@ -136,7 +139,11 @@ def fit_tiled_time(
 
 
 def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
-    """Return the weights of the entries at each place, extrapolated after the last."""
+    """Return the weights that interpolate linearly between table entries, shape (places, knots).
+
+    ``places`` are numbers of tokens, ``knots`` those at which the table has entries. Below the
+    first entry the table is constant, beyond the last one it is extrapolated.
+    """
     right = np.searchsorted(knots, places).clip(1, len(knots) - 1)
     share = (places - knots[right - 1]) / (knots[right] - knots[right - 1])
     share = share.clip(min=0.0)
@@ -148,7 +155,7 @@ def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
 
 
 def _least_squares(design: FloatArray, seconds: FloatArray, *, relative: bool) -> list[float]:
-    # Imported here: only fits need it.
+    # Imported here because only fits need scipy.
     from scipy.optimize import nnls
 
     weights = 1 / seconds if relative else np.ones_like(seconds)

@@ -1,8 +1,8 @@
 """Batch times from NVIDIA's measured tables, through the optional package aiconfigurator-core.
 
-The package holds measured times of kernels by GPU, engine and model, and adds them up to a step of
-the engine. The steps of `steps_of` are fitted like any measured rounds. They are the tables', not a
-server's: what the processor does between steps is not in them.
+The package has measured times of GPU kernels by GPU, engine and model, and adds them up to the time
+of an engine's step. The steps of `steps_of` are fitted like measured rounds. A server takes longer:
+the CPU's work between steps is not in the tables.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ FORM_PATTERN = re.compile(
 
 TABLE = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 TILE = 8
-"""Tokens at which a table has entries, and of its tile."""
+"""TABLE: tokens at which the fitted table has entries. TILE: multiple to which tokens round up."""
 
 LARGEST_STEP, LARGEST_BATCH, MEMORY_SHARE = 8192, 256, 0.9
-"""Tokens and requests of a step, and the share of the GPU's memory, for which M is estimated."""
+"""Most tokens of a step, most requests of a step, and share of the GPU memory, to estimate M."""
 
 DECODES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
 KV_TOKENS = (128, 512, 1024, 2048, 4096, 8192)
 PROMPTS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 PAST = (0, 512, 2048, 8192)
-"""Decoding requests, KV tokens of each, prompt tokens of a step, and those processed before."""
+"""Steps of `steps_of`: DECODES requests, KV_TOKENS each, PROMPTS tokens after PAST earlier ones."""
 
 
 def _engine_of(text: str) -> tuple[Any, int]:
-    """Return the package's engine for a deployment, and M in tokens.
+    """Return the aiconfigurator engine of a deployment, and its KV cache M in tokens.
+
+    ``text`` names the deployment: aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS.
 
     Raises
     ------
@@ -61,7 +63,7 @@ def _engine_of(text: str) -> tuple[Any, int]:
     settings: dict[str, Any] = {"backend_version": "current", "tp_size": int(gpus)}
     if quantised:
         settings |= {"gemm_quant_mode": quantised, "kvcache_quant_mode": "fp8"}
-    # The package logs messages about tables that were not asked for.
+    # Logging is off because the package reports tables that are not needed here.
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -80,7 +82,7 @@ def _engine_of(text: str) -> tuple[Any, int]:
     except ImportError:
         reason = "needs the package: pip install 'llm-hindsight[aiconfigurator]'"
         raise InvalidValueError(None, "batch time", text, reason) from None
-    # Errors of the package are of many kinds; each names what the tables lack.
+    # The package raises exceptions of many types; their messages name what its tables lack.
     except Exception as error:
         reason = f"is not in the tables of aiconfigurator-core: {error}"
         raise InvalidValueError(None, "batch time", text, reason) from error
@@ -89,7 +91,13 @@ def _engine_of(text: str) -> tuple[Any, int]:
 
 
 def _model(name: str) -> str:
-    """Find the package's name of a model by the end of it."""
+    """Return the model of aiconfigurator whose name is, or ends with, the given one.
+
+    Raises
+    ------
+    LookupError
+        No model, or several.
+    """
     files = resources.files("aiconfigurator_core") / "model_configs"
     known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
     wanted = name.lower()
@@ -102,10 +110,11 @@ def _model(name: str) -> str:
 
 
 def steps_of(engine: Any) -> Measurements:
-    """Return steps of every regime as an engine of the package estimates them.
+    """Return steps of decodes, of prompts, and of both, with seconds by an aiconfigurator engine.
 
-    A step of its ``mixed_step_latency(n, b, kv)`` processes n tokens of prompts of kv tokens, whole
-    ones where they fit: a chunk of n has on average (kv - n) / 2 tokens before it.
+    ``mixed_step_latency(n, b, kv)`` is the time of a step that decodes b requests of kv tokens and
+    processes n tokens of prompts. These prompts have kv tokens each: whole prompts if n >= kv, else
+    a chunk, which has on average (kv - n) / 2 tokens before it.
     """
     rows: list[tuple[float, ...]] = []
     for b, kv in product(DECODES, KV_TOKENS):
@@ -131,11 +140,17 @@ def _fitted(text: str) -> tuple[TiledTime, int]:
 
 
 def read_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
-    """Read a batch time as `instances.batch_time.parse_batch_time`, or from the measured tables.
+    """Return the batch time that a text names, and the M (tokens) of its machine if it has one.
+
+    Parameters
+    ----------
+    text : str
+        A deployment in the measured tables, aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS, or a text
+        for `instances.batch_time.parse_batch_time`.
 
     Raises
     ------
     UnknownNameError, InvalidValueError
-        The text is none of these, or the package that it needs is missing or has no such tables.
+        The text has none of these forms, or aiconfigurator-core is missing or lacks the deployment.
     """
     return _fitted(text) if text.startswith(PREFIX) else parse_batch_time(text)

@@ -1,4 +1,4 @@
-"""Measured rounds: work, resident tokens and duration of each."""
+"""Measured rounds: tokens processed, tokens resident, and seconds of each."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ FURTHER_COLUMNS = ("decodes", "prompt_squares", "prompt_past")
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Measured rounds, as columns of shape (k,).
+    """Measured rounds, as columns of shape (number of rounds,).
 
     Attributes
     ----------
     tokens : float64 array
-        Tokens processed (prompt tokens, and one for each decoding request), >= 0.
+        Tokens processed in the round (prompt tokens, and one for each decoding request), >= 0.
     kv_tokens : float64 array
-        KV tokens resident, >= 0.
+        KV tokens resident in the round, >= 0.
     seconds : float64 array
-        Duration, > 0.
+        Duration of the round, > 0.
     decodes : float64 array or None, default None
-        Number of decoding requests; None if unknown.
+        Number of decoding requests in the round; None if unknown.
     prompt_squares, prompt_past : float64 array or None, default None
-        Squares of the prompt tokens that each request processes, and their products with its tokens
-        processed before, summed over requests; None if unknown.
+        Sums of n^2, and of n y, over the requests whose prompts are processed in the round: n is
+        the number of prompt tokens processed in the round, y those processed before. None if
+        unknown.
     """
 
     tokens: FloatArray
@@ -82,25 +83,29 @@ class Measurements:
         return cls(**found)
 
     def stretches(self) -> Iterator[BatchStretch]:
-        """Yield each round as a batch time takes it; if unknown, all requests count as decoding."""
+        """Yield each round in the form that a batch time takes (`BatchStretch`).
+
+        If the number of decoding requests is unknown, all tokens processed count as decodes. Other
+        unknown columns count as 0.
+        """
         nothing = np.zeros_like(self.tokens)
         decodes = self.tokens if self.decodes is None else self.decodes
         squares = nothing if self.prompt_squares is None else self.prompt_squares
         past = nothing if self.prompt_past is None else self.prompt_past
         columns = (decodes, self.kv_tokens, self.tokens - decodes, squares, past)
-        # Means over several rounds need not be integers; the models accept them.
+        # A row may be a mean over several rounds, so its numbers need not be integers.
         for row in zip(*[column.tolist() for column in columns], strict=True):
             count, memory, prompt, square, y = row
-            # No round completes a prompt.
+            # All prompt tokens count as chunks: no prompt is completed in the round.
             yield BatchStretch(1, count, 0, 0, memory, 0, prompt, 0, 0, 0, square, y)
 
     def predicted(self, model: BatchTime) -> FloatArray:
-        """Return the seconds that a batch time predicts for each round."""
+        """Return the seconds that a batch time predicts for each round, shape (rounds,)."""
         return np.array([model.durations(one)[0] for one in self.stretches()])
 
 
 def _refuse(path: str | os.PathLike[str], cells: Any, good: Any, reason: str) -> None:
-    """Refuse the first cell of a column that is not good."""
+    """Raise `FileFormatError` for the first cell of a column for which ``good`` is False."""
     if not good.all():
         row = int(good.argmin())
         raise FileFormatError(path, f"{cells.name} {cells[row]!r} {reason}", row=row + 2)
