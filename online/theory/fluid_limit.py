@@ -1,10 +1,10 @@
-"""The policies for interval predictions as M grows with n / M fixed: a fluid, not a simulation.
+"""Fluid limit of the policies for interval predictions: M grows, the ratio n / M is fixed.
 
-Memory is 1, requests are a divisible mass, and of everything drawn at random the mean happens.
-Nothing here is shared with the policies or the simulator, so agreement is evidence for both; and
-as there is no noise and no rounding of M, what is left of the distance to a closed form of [C25]
-as n / M grows is a property of the closed form. All requests are there at the beginning and have
-equal prompts.
+Memory has size 1, requests are a divisible mass in units of M, and random choices are replaced by
+their means. This module shares no code with the policies or the simulator, so if they agree, it is
+evidence for both. There are no noise and no rounding of M: a difference from a closed form of [C25]
+that remains as n / M grows is a property of the closed form. All requests arrive at the beginning
+and have equal prompts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from instances.validation import as_choice, as_number
 from .interval_ratios import checked_lengths
 
 Rule = Literal["h-sf", "a-min", "a-min-reserve", "a-ell", "a-max", "a-max-peaks"]
-"""Registered names; ``a-min-reserve`` is ``a-min(overdue="reserve")``, ``a-max-peaks`` is
-``a-max(fit="peaks")``."""
+"""Policies that have a fluid limit, by their registered names. ``a-min-reserve`` stands for
+``a-min(overdue="reserve")``, and ``a-max-peaks`` for ``a-max(fit="peaks")``."""
 
 
 LEFT_OVER = 1e-9
-"""Share of the requests that may be unserved at the end: round-off keeps it from being none."""
+"""Share of unserved requests at which the fluid run ends, as round-off keeps it from reaching 0."""
 
 TOLERANCE = 1e-13
-"""Memory above 1 that is round-off."""
+"""Largest excess of used memory over the fluid model's memory of 1 that counts as round-off."""
 
 MOST_ROUNDS = 1_000_000
 
@@ -36,25 +36,27 @@ MOST_ROUNDS = 1_000_000
 def fluid_latency(
     x: Sequence[float], prompt_length: int, lower: int, batches: float, rule: Rule
 ) -> float:
-    """Return the limit of total latency / M as M grows, with n = ``batches`` * M requests.
+    """Return the limit of total latency (rounds) / M as M grows, for n = ``batches`` * M requests.
 
     Parameters
     ----------
     x : Sequence[float]
-        X[j] is the share of output length ``lower + j``, or any multiple of it.
+        X[j] is the share of requests with output length ``lower + j``. All may be multiplied by one
+        factor.
     prompt_length : int
-        s of every request, >= 0.
+        Prompt length s of every request, >= 0.
     lower : int
-        Lower end of the interval that the policy is given; the last length of ``x`` is its upper.
+        Lower end of the interval of output lengths that the policy is given. The upper end is
+        ``lower + len(x) - 1``.
     batches : float
-        n / M, > 0.
+        Number of requests divided by M, > 0.
     rule : Rule
-        Which policy.
+        Name of the policy.
 
     Raises
     ------
     InvalidValueError
-        No shares, a negative one, or all 0; ``batches`` not positive; another rule.
+        No shares, a negative share, or all 0; ``batches`` not positive; an unknown policy.
     """
     s, ell = checked_lengths(x, prompt_length, lower)
     batches = as_number(batches, None, "batches", above=0)
@@ -63,7 +65,12 @@ def fluid_latency(
 
 
 class _Fluid:
-    """``waiting[k, i]`` and ``running[k, a, i]``: mass of bound k, age a and true length i."""
+    """State of the fluid: masses of waiting and of running requests, in units of M requests.
+
+    ``waiting[k, i]`` is the mass of requests with assumed output length k and true output length i.
+    ``running[k, a, i]`` is the mass of those that run and have generated a tokens. The policy sees
+    k, its bound on the output length, and not i.
+    """
 
     def __init__(self, x: FloatArray, s: int, ell: int, batches: float, rule: Rule) -> None:
         self._rule, self._prompt, self._lower = rule, s, ell
@@ -83,12 +90,12 @@ class _Fluid:
         self._finished = ages == lengths[None, None, :]
         self._beyond = (ages >= bounds) & (ages < lengths[None, None, :])
         self._peaks = s + lengths[:, None]
-        # Tokens held by a request of each age, and in the round after.
+        # Tokens held by a request that has generated 0, 1, .. tokens, and in its next round.
         self._held = s + lengths
         self._next = s + lengths + 1.0
 
     def total_latency(self) -> float:
-        """Run until everything is served."""
+        """Serve all requests and return total latency / M."""
         total, left = 0.0, self._mass
         for now in range(MOST_ROUNDS):
             done = self.running * self._finished
@@ -110,11 +117,18 @@ class _Fluid:
         raise RuntimeError(f"{self._rule}: not everything is served after {MOST_ROUNDS} rounds")
 
     def _reserved(self, overdue: FloatArray) -> float:
-        """Return the peaks of everything that is not overdue."""
+        """Return the memory s + k reserved for running requests within their assumed length k.
+
+        ``overdue``, shaped like ``running``, has those that have generated k tokens and go on.
+        """
         return float(((self.running - overdue).sum(axis=2) * self._peaks).sum())
 
     def _send_back(self) -> FloatArray:
-        """A_l: requests beyond the lower bound wait again, with the upper length as their bound."""
+        """Evict the requests that exceed the lower end of the interval, as the policy A_l does.
+
+        They wait again, with the upper end as their assumed output length. Return their masses in
+        the shape of ``waiting``.
+        """
         back = np.zeros_like(self.waiting)
         if self._lower < self._longest:
             gone = self.running[self._lower] * self._beyond[self._lower]
@@ -123,11 +137,12 @@ class _Fluid:
         return back
 
     def _evict(self) -> FloatArray:
-        """Evict until the next round fits, smallest bound first; return what waits again.
+        """Evict requests until the next round fits into memory.
 
-        Of a bound that only has to leave in part, the same share of every request leaves. The
-        reserving A_min evicts only overdue requests, and those of size z at a rate like
-        log(1 + 1 / z).
+        Requests with the smallest assumed output length go first. If only a part of those with one
+        assumed length has to go, the same share of every request goes. ``a-min-reserve`` evicts
+        only requests that have exceeded their assumed length, those that hold z tokens at a rate
+        proportional to log(1 + 1 / z). Return the evicted masses in the shape of ``waiting``.
         """
         back = np.zeros_like(self.waiting)
         group, reserved = self.running, 0.0
@@ -151,7 +166,11 @@ class _Fluid:
         return back
 
     def _leaving(self, tokens: FloatArray, excess: float) -> FloatArray:
-        """Share evicted of each age, 1 - (z / (z + 1))^theta, for the theta that frees enough."""
+        """Return the share of requests of each age to evict, so that ``excess`` memory is freed.
+
+        Requests that hold z tokens are evicted in the share 1 - (z / (z + 1))^theta, with the
+        theta that frees enough. ``tokens`` has the memory in the next round of all requests by age.
+        """
         rates = np.log1p(1 / np.maximum(self._held, 1))
 
         def share(theta: float) -> FloatArray:
@@ -168,11 +187,12 @@ class _Fluid:
         return share(high)
 
     def _admit(self) -> None:
-        """Start the smallest bounds first, as much as fits in every round until their ends.
+        """Start waiting requests, the smallest assumed output length first, while memory suffices.
 
-        Tokens by round are those of [C25] Equation (3), where an overdue request is taken to finish
-        in the next round. If peaks are reserved, each request holds its peak in all rounds, and an
-        overdue one the tokens that it holds now.
+        Requests start if all future rounds fit into memory under the assumed lengths ([C25]
+        Equation (3)). A request that has exceeded its assumed length is assumed to finish in the
+        next round. For the policies that reserve peaks, each request counts with its peak in all
+        rounds, and one that has exceeded its assumed length with the tokens that it holds now.
         """
         used = self._tokens_ahead()
         for bound in np.flatnonzero(self.waiting.any(axis=1)):

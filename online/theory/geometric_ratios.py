@@ -1,4 +1,4 @@
-"""Guarantees of geometric slicing and batching for every factor ([F26] Theorems 3.15, 4.1)."""
+"""Proved ratios of geometric slicing and batching for every factor ([F26] Theorems 3.15, 4.1)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from instances.validation import as_number
 
 
 def geometric_batching_ratio(factor: float, parallel: float = math.inf) -> float:
-    """GBA's total latency over the optimum, at most ([F26] Theorem 4.1).
+    """Return an upper bound on (total latency of GBA) / optimum ([F26] Theorem 4.1).
 
     Parameters
     ----------
     factor : float
-        Length of a phase's slices over that of the phase before, above 1.
+        Factor by which the length of slices grows from phase to phase, above 1.
     parallel : float, default inf
-        Smallest number of slices that any phase runs at once; 1 holds for every instance.
+        Smallest number of slices that run at once in any phase. The bound with 1 holds for every
+        instance.
     """
     factor = as_number(factor, None, "factor", above=1)
     if parallel < math.inf:
@@ -24,9 +25,9 @@ def geometric_batching_ratio(factor: float, parallel: float = math.inf) -> float
 
 
 def geometric_slicing_ratio(factor: float, parallel: float = math.inf) -> float:
-    """GSA's total latency over the optimum, at most ([F26] Theorem 3.15).
+    """Return an upper bound on (total latency of GSA) / optimum ([F26] Theorem 3.15).
 
-    Parameters as for `geometric_batching_ratio`.
+    Parameters are those of `geometric_batching_ratio`.
     """
     batching = geometric_batching_ratio(factor, parallel)
     return (2 + 2 / (factor - 1)) * batching

@@ -1,7 +1,9 @@
-"""Asymptotic ratios to H-SF of the policies for interval predictions ([C25]).
+"""Asymptotic ratios of the policies for interval predictions to H-SF ([C25]).
 
-All are limits as M and the number of requests grow, for equal prompts and everything at once.
-Each accepts fractions and then computes exactly. alpha = lower / upper.
+A ratio is (total latency of the policy) / (total latency of H-SF), which knows the output lengths.
+All are limits as M and the number of requests grow, for equal prompts and all requests at once.
+Each function accepts fractions and then computes exactly. alpha = lower / upper is the quotient of
+the ends of the interval of output lengths that the policy is given.
 """
 
 from __future__ import annotations
@@ -23,19 +25,22 @@ Number = TypeVar("Number", float, Fraction)
 def a_min_ratio(
     x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
 ) -> float | Fraction:
-    """A_min's ratio for given shares of output lengths ([C25] Lemma 4.6).
+    """Return the ratio of A_min to H-SF for given shares of output lengths ([C25] Lemma 4.6).
 
+    The numerator is
     sum_k d_k (sum_{i>=k} i x_i) (sum_{i>=k} d_k x_i / (s+i) + 2 sum_{i>k} (i-k) x_i / (s+i))
-    over sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i), with d_l = s + l and d_k = 1 elsewhere.
+    with d_l = s + l and d_k = 1 for k > l. The denominator is
+    sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i). Sums are over lengths k and i from l on.
 
     Parameters
     ----------
     x : Sequence[float] or Sequence[Fraction]
-        X[j] is the share of length ``lower + j``, or any multiple of it; fractions stay exact.
+        X[j] is the share of output length ``lower + j``. All may be multiplied by one factor.
+        Fractions give an exact result.
     prompt_length : int
-        s of every request, >= 0.
+        Prompt length s of every request, >= 0.
     lower : int
-        l >= 1.
+        Least output length l >= 1.
 
     Raises
     ------
@@ -60,10 +65,11 @@ def a_min_ratio(
 
 
 def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
-    """H-SF's total latency in units of n^2 / (2 M), from the proof of [C25] Lemma 4.6.
+    """Return the total latency of H-SF in units of n^2 / (2 M), from the proof of [C25] Lemma 4.6.
 
-    sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i): every batch is taken to hold the peaks of its
-    requests from start to end. Parameters and errors as for `a_min_ratio`, shares adding up to 1.
+    It is sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i) for n requests: the requests of every batch are
+    assumed to hold their peak memory from start to end. Parameters and errors are those of
+    `a_min_ratio`, and the shares have the sum 1.
     """
     s, ell = checked_lengths(x, prompt_length, lower)
     shares = np.asarray(x, dtype=np.float64)
@@ -74,7 +80,10 @@ def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
 def checked_lengths(
     x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
 ) -> tuple[int, int]:
-    """Return both lengths, checked; the shares must be numbers >= 0, one of them above 0."""
+    """Check the shares, the prompt length and the least output length; return the two lengths.
+
+    Shares are numbers >= 0, at least one of them above 0.
+    """
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
     if not sum(as_number(share, None, "x", minimum=0) for share in x):
@@ -87,28 +96,32 @@ def _tails(values: np.ndarray) -> np.ndarray:
 
 
 def a_max_ratio_upper_bound(alpha: Number) -> Number:
-    """(1/alpha) (1 + 1/alpha) / 2: A_max is never worse ([C25] Theorem 3.3)."""
+    """Return (1/alpha) (1 + 1/alpha) / 2, an upper bound on A_max's ratio ([C25] Theorem 3.3).
+
+    alpha = lower / upper is the quotient of the ends of the interval of output lengths.
+    """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / (2 * alpha)
 
 
 def a_max_ratio_lower_bound(alpha: float) -> float:
-    """(1/alpha) (1 + alpha^(-1/2)) / 2, as stated in [C25] Theorem 3.4.
+    """Return (1/alpha) (1 + alpha^(-1/2)) / 2, a lower bound on A_max's ratio ([C25] Theorem 3.4).
 
-    The instance of its proof does not attain this bound. The expression in the proof is
-    `a_max_two_point_ratio` at a/b = alpha^(1/2), which is 3 and not 6 at alpha = 1/4. Over all a/b
-    it stays below 1.21 / alpha; its maximum is at a/b = 1 + sqrt(2 + 2 alpha). Simulations agree
-    with the expression.
+    alpha = lower / upper. The instance in the proof of the theorem does not attain this bound. With
+    a u requests of length lower and b l of length upper, its ratio is `a_max_two_point_ratio`.
+    At a/b = alpha^(1/2), as in the proof, that is 3 for alpha = 1/4, where the bound is 6. Over all
+    a/b it stays below 1.21 / alpha, with its maximum at a/b = 1 + sqrt(2 + 2 alpha). Simulations
+    agree with `a_max_two_point_ratio`.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / math.sqrt(alpha)) / (2 * alpha)
 
 
 def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
-    """A_max's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Theorem 3.4.
+    """Return A_max's ratio for s = 0 and outputs of two lengths (proof of [C25] Theorem 3.4).
 
-    (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1), with ``balance`` t = a/b where a u
-    requests have the lower length l and b l the upper length u.
+    Of the requests, a u have the lower length l and b l the upper length u, alpha = l / u. With
+    ``balance`` t = a/b the ratio is (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1).
     """
     alpha = _share(alpha, "alpha", above=0)
     t = _exact(balance, "balance", minimum=0)
@@ -116,26 +129,33 @@ def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
 
 
 def a_random_ratio_bound(alpha: Number) -> Number:
-    """(1 + 1/alpha) / 2 for A_random ([C25] Theorem 8.6)."""
+    """Return (1 + 1/alpha) / 2, an upper bound on A_random's ratio ([C25] Theorem 8.6).
+
+    alpha = lower / upper is the quotient of the ends of the interval of output lengths.
+    """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / 2
 
 
 def a_min_two_point_ratio_bound(alpha: Number) -> Number:
-    """(3 - alpha) / 2 for A_min where outputs are lower or upper ([C25] Theorem 5.1), for s = 0.
+    """Return (3 - alpha) / 2, an upper bound on A_min's ratio for outputs of two lengths and s = 0.
 
-    Not a bound for s > 0, which the proof sets aside. It is the maximum of `a_min_ratio` over the
-    shares, at x_l / x_u = 1 / alpha.
+    The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.1). For
+    s > 0, which the proof excludes, the ratio can be larger. The bound is the maximum of
+    `a_min_ratio` over the shares x_l and x_u, attained at x_l / x_u = 1 / alpha.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (3 - alpha) / 2
 
 
 def a_ell_ratio_bound(alpha: Number) -> Number:
-    """1 + alpha / (2 (1 - alpha)) up to 1/2, then 1 + 2 alpha^2 ([C25] Theorem 5.2): A_l, s = 0.
+    """Return an upper bound on A_l's ratio if outputs have two lengths and s = 0.
 
-    Not a bound for s > 0, where A_l tends to 1 + 2 alpha on outputs that are all upper. It is the
-    maximum over the shares, at x_l / x_u = max(0, 1/alpha - 2).
+    The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.2). The
+    bound is 1 + alpha / (2 (1 - alpha)) for alpha <= 1/2, and 1 + 2 alpha^2 for larger alpha. It is
+    the maximum of `a_ell_two_point_ratio` over the shares, attained at
+    x_l / x_u = max(0, 1/alpha - 2). For s > 0 the ratio can be larger: it tends to 1 + 2 alpha if
+    all outputs have length u.
     """
     alpha = _share(alpha, "alpha", above=0)
     if 2 * alpha <= 1:
@@ -144,7 +164,7 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 
 
 def _exact(value: Number, field: str, **bounds: float) -> Number:
-    """A float, or a fraction that stays exact."""
+    """Check a number within bounds; return a fraction as it is, and any other number as a float."""
     number = as_number(value, None, field, **bounds)
     return value if isinstance(value, Fraction) else number
 

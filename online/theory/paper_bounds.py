@@ -1,6 +1,7 @@
 """A bound on total latency from memory volumes ([J25]).
 
-An output of length o with prompt s takes the volume s o + o (o + 1) / 2 of memory over time.
+A request with prompt s and output o has the volume s o + o (o + 1) / 2: tokens that it holds,
+summed over its rounds.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from instances.problem.memory_translation import pooled
 
 
 def volume_bound(instance: Instance) -> int:
-    """Return a lower bound: the k-th completion needs the k smallest volumes ([J25] Equation (9)).
+    """Return a lower bound on the total latency in rounds, from volumes ([J25] Equation (9)).
 
-    No schedule completes k requests before round t if the k smallest volumes exceed t M. Sorting
-    by volume, the k-th completion is no sooner than ceil(their sum / M), nor than the k-th
-    smallest output: the larger of the two is summed. Time counts from the first arrival, and the
-    bound is never less than the sum of outputs. Prompts may be of any length. Under another memory
-    rule, and for several replicas, it is the bound of one machine in tokens that has every schedule
-    too (`instances.problem.memory_translation.pooled`).
+    The volume of a request is s o + o (o + 1) / 2, the tokens that it holds summed over its rounds.
+    A schedule that completes k requests within t rounds has served their volumes, so the k smallest
+    volumes have a sum of at most t M. So the k-th completion is at least ceil(this sum / M) rounds
+    after the first arrival, and at least as many as the k-th smallest output length. The bound is
+    the sum over k of the larger of the two, counted from the arrivals, and at least the sum of
+    outputs. Prompts may have any lengths.
+
+    For another memory rule, or several replicas, it is the bound of one machine that counts memory
+    in tokens and has every schedule of the instance, see
+    `instances.problem.memory_translation.pooled`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A_min's worst shares as a Rayleigh quotient ([C25] Corollary 4.8): s = 0, lengths 1 .. u."""
+"""Largest ratio of A_min over all output distributions, as an eigenvalue ([C25] Corollary 4.8)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from instances.validation import as_integer
 
 
 def rayleigh_maximum(u: int) -> float:
-    """Largest `a_min_ratio` over all shares of lengths 1 .. u, for s = 0 ([C25] Corollary 4.8).
+    """Return the largest ratio of A_min to H-SF over all distributions of outputs on 1 .. u.
 
-    The ratio is x'Ax / x'Bx with a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2), b_ij = m^2 and
-    m = min(i, j). The maximum is the top eigenvalue of B^-1 A: 1.25 at u = 2, 1.7249 at 10, 2.3333
-    at 100. The eigenvector has no negative entry (checked up to u = 1000), so its entries are
-    shares. The time is O(u^3).
+    Prompts have length s = 0 ([C25] Corollary 4.8). For shares x of the output lengths,
+    `a_min_ratio` is x'Ax / x'Bx with a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2), b_ij = m^2 and
+    m = min(i, j). The maximum is the largest eigenvalue of B^-1 A: 1.25 at u = 2, 1.7249 at 10,
+    2.3333 at 100. The eigenvector has no negative entry (checked up to u = 1000), so its entries
+    are shares. The time is O(u^3).
     """
     u = as_integer(u, None, "u", minimum=1)
     i = np.arange(1, u + 1, dtype=np.float64)
