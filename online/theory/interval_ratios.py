@@ -153,9 +153,8 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 
     The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.2). The
     bound is 1 + alpha / (2 (1 - alpha)) for alpha <= 1/2, and 1 + 2 alpha^2 for larger alpha. It is
-    the maximum of `a_ell_two_point_ratio` over the shares, attained at
-    x_l / x_u = max(0, 1/alpha - 2). For s > 0 the ratio can be larger: it tends to 1 + 2 alpha if
-    all outputs have length u.
+    the largest ratio over all shares x_l and x_u, attained at x_l / x_u = max(0, 1/alpha - 2). For
+    s > 0 the ratio can be larger: it tends to 1 + 2 alpha if all outputs have length u.
     """
     alpha = _share(alpha, "alpha", above=0)
     if 2 * alpha <= 1:
