@@ -1,6 +1,6 @@
-"""Small instances as drafts that can be drawn, changed and crossed.
+"""Small instances as drafts: plain numbers that the search draws, changes and crosses.
 
-Every operator returns a draft inside the given space, whatever its argument was.
+Every function that draws or changes a draft returns one inside the given `Space`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from instances.problem.instance import Instance
 from instances.validation import check_ranges, ranged
 
 Row = tuple[int, int, int]
-"""(arrival time, prompt length, output length)."""
+"""One request: (arrival time in rounds, prompt length in tokens, output length in tokens)."""
 
 
 class Draft(NamedTuple):
@@ -27,23 +27,24 @@ class Draft(NamedTuple):
     memory_limit : int
         M, tokens.
     rows : tuple[Row, ...]
-        (a, s, o) of each request, in order of appearance: by arrival.
+        (arrival a, prompt s, output o) of each request, in the order of arrivals.
     """
 
     memory_limit: int
     rows: tuple[Row, ...]
 
     def instance(self, name: str | None = None) -> Instance:
-        """Make an `Instance`, checked."""
+        """Return the draft as an `Instance`, whose numbers are checked."""
         arrivals, prompts, outputs = (list(column) for column in zip(*self.rows, strict=True))
         return Instance.from_arrays(
             prompts, outputs, arrivals, memory_limit=self.memory_limit, name=name
         )
 
     def __str__(self) -> str:
-        """Return a line such as ``M=7: 2 x (1, 3) @4``: two requests (1, 3) that arrive at 4.
+        """Return the draft in a line such as ``M=7: 2 x (1, 3) @4``.
 
-        Equal neighbours are counted; ``@0`` is left out.
+        This one has two requests with prompt 1 and output 3 that arrive in round 4. Successive
+        equal requests are written once with their number. ``@0`` is left out.
         """
         parts = []
         for (a, s, o), alike in groupby(self.rows):
@@ -54,23 +55,26 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True)
 class Space:
-    """The instances a search may visit: 1 <= n, s >= 1, o >= 1, s + o <= M, first arrival at 0.
+    """Limits on the instances that a search visits.
+
+    All instances have at least one request, prompts s >= 1, outputs o >= 1, s + o <= M, and the
+    first arrival at 0.
 
     Parameters
     ----------
     max_requests : int
-        Largest n.
+        Largest number of requests.
     max_memory : int
-        Largest M, tokens, at least 2.
+        Largest M in tokens, at least 2.
     latest_arrival : int, default 0
-        Rounds; 0 for all at once.
+        Latest arrival in rounds; 0 lets all requests arrive at once.
     equal_prompts : bool, default False
         Whether all requests have the same prompt length.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad limit.
+        A limit is out of its range.
     """
 
     max_requests: int = ranged(minimum=1)
@@ -82,15 +86,17 @@ class Space:
         check_ranges(self, "space")
 
     def __str__(self) -> str:
-        """Return the limits in a line."""
+        """Return the limits in a line, for messages and as part of the search's random seed."""
         times = f"arrivals <= {self.latest_arrival}" if self.latest_arrival else "all at once"
         limits = f"{times}, n <= {self.max_requests}, M <= {self.max_memory}"
         return f"{'equal prompts, ' if self.equal_prompts else ''}{limits}"
 
     def repaired(self, memory_limit: int, rows: Sequence[Row]) -> Draft:
-        """Move rows into the space: clipped, shifted to a first arrival at 0, sorted.
+        """Return a draft within the limits, as close as possible to M and the given requests.
 
-        If s + o exceeds M, the prompt is shortened first. Equal prompts take the shortest.
+        Requests beyond ``max_requests`` are dropped, numbers are clipped to their ranges, arrivals
+        are shifted to begin at 0, and requests are sorted by arrival. If s + o exceeds M, the
+        prompt is shortened. With ``equal_prompts`` all prompts get the length of the shortest.
         """
         limit = min(max(memory_limit, 2), self.max_memory)
         kept = list(rows)[: self.max_requests]
@@ -107,7 +113,10 @@ class Space:
 
 
 def random_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw a few groups of equal requests of log-uniform lengths: nearly M and 1 are common."""
+    """Draw one to four groups of equal requests, with M and lengths from log-uniform distributions.
+
+    In three of ten drafts the requests are then permuted.
+    """
     limit = _log_uniform(rng, 2, space.max_memory)
     rows: list[Row] = []
     for _ in range(int(rng.integers(1, 5))):
@@ -121,10 +130,11 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw large requests that run alone and small ones that fit together, at a random scale.
+    """Draw equal large requests with s + o = M and equal small ones that all fit together into M.
 
-    The common shape of the published traps: [W25] Theorems 1 and EC.1 (all at once; one of the two
-    kinds goes first) and [J25] Theorem 4.1 (the small ones arrive while a large one runs).
+    Published bad instances have this form: [W25] Theorems 1 and EC.1 (all requests at once; the
+    policy serves the wrong kind first) and [J25] Theorem 4.1 (small requests arrive while a large
+    one runs).
     """
     large = int(rng.integers(1, max(2, space.max_requests // 2)))
     small = max(1, space.max_requests - large)
@@ -146,7 +156,7 @@ def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """Make one to three random changes; see `CHANGES`."""
+    """Return a draft after one to three random changes out of `CHANGES`."""
     limit, rows = draft
     for _ in range(1 + int(rng.geometric(0.6)) % 3):
         change = CHANGES[int(rng.integers(len(CHANGES)))]
@@ -157,7 +167,10 @@ def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
 
 
 def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """Join the first requests of one and the last of the other, under one of their limits."""
+    """Return a draft with the first requests of ``one``, the last of ``other``, and M of either.
+
+    The numbers of requests and the choice of M are random.
+    """
     limit = (one, other)[int(rng.integers(2))].memory_limit
     head = one.rows[: int(rng.integers(len(one.rows) + 1))]
     tail = other.rows[int(rng.integers(len(other.rows))) :]
@@ -165,10 +178,11 @@ def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) ->
 
 
 def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
-    """List the drafts one step away.
+    """Yield the drafts that differ from a draft by one step.
 
-    A request less, a field of one request or of all equal ones changed by one, M changed by one
-    (with the prompts of those that need all of M, or without).
+    A step removes a request, or changes a number of one request (or of all requests equal to it) by
+    1, or changes M by 1. A step of M is made with and without an equal change of the prompts of
+    requests with s + o = M.
     """
     limit, rows = draft
     seen = {draft}
@@ -182,7 +196,7 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 Change = Callable[[int, list[Row], np.random.Generator, Space], int | None]
-"""Change the rows in place; return the new M if M changes too."""
+"""A random change (M, requests, generator, space): it edits the list, and may return a new M."""
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
@@ -190,7 +204,7 @@ def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def _group(rows: list[Row], rng: np.random.Generator) -> list[int]:
-    """Choose one request, all equal to it, or a run of neighbours."""
+    """Return the indices of a random group: a request, all equal to it, or successive requests."""
     at = int(rng.integers(len(rows)))
     kind = rng.random()
     if kind < 0.4:
@@ -208,14 +222,14 @@ def _set(rows: list[Row], indices: list[int], field: int, value: Callable[[Row],
 
 
 def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Move a field of a group one or two up or down."""
+    """Add -2, -1, 1 or 2 to the arrival, prompt or output of a random group of requests."""
     step = int(rng.choice([-2, -1, 1, 2]))
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     _set(rows, _group(rows, rng), field, lambda row: row[field] + step)
 
 
 def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Draw the prompt, output, arrival or size of one group of identical requests again."""
+    """Draw a new arrival, prompt or output, the same for a random group of requests."""
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     top = space.latest_arrival + 1 if field == 0 else limit - 1
     value = _log_uniform(rng, 1, top) - (field == 0)
@@ -223,27 +237,30 @@ def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Prompts of a group such that so many of it fit exactly, all peaking together."""
+    """Set the prompts of a random group so that k of its requests fill M exactly at their ends.
+
+    k is random, and 1 in four of ten cases: s = M // k - o.
+    """
     group = _group(rows, rng)
     together = 1 if rng.random() < 0.4 else int(rng.integers(1, len(rows) + 1))
     _set(rows, group, 1, lambda row: limit // together - row[2])
 
 
 def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Give a group the output of another request, or one more or less."""
+    """Set the outputs of a random group to that of a random request, plus -1, 0 or 1."""
     output = rows[int(rng.integers(len(rows)))][2] + int(rng.integers(-1, 2))
     _set(rows, _group(rows, rng), 2, lambda row: output)
 
 
 def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Let a group arrive around the start or the end of another request served at once."""
+    """Set the arrivals of a random group to a or a + o of a random request, plus -1, 0 or 1."""
     a, _, o = rows[int(rng.integers(len(rows)))]
     arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))
     _set(rows, _group(rows, rng), 0, lambda row: arrival)
 
 
 def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Add a copy of a request, somewhere."""
+    """Insert a copy of a random request at a random place; then drop one if there are too many."""
     row = rows[int(rng.integers(len(rows)))]
     rows.insert(int(rng.integers(len(rows) + 1)), row)
     if len(rows) > space.max_requests:
@@ -251,23 +268,23 @@ def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) ->
 
 
 def _drop(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Drop a request."""
+    """Remove a random request."""
     del rows[int(rng.integers(len(rows)))]
 
 
 def _move(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Move a request to another place in the order."""
+    """Move a random request to a random place in the order of the requests."""
     row = rows.pop(int(rng.integers(len(rows))))
     rows.insert(int(rng.integers(len(rows) + 1)), row)
 
 
 def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Replace a request by a copy of another."""
+    """Replace a random request by a copy of another random one."""
     rows[int(rng.integers(len(rows)))] = rows[int(rng.integers(len(rows)))]
 
 
 def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
-    """Change M; requests that need all of it still do, by a changed prompt or output."""
+    """Change M by -4 .. 4; requests with s + o = M keep this property by a new prompt or output."""
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
@@ -276,7 +293,7 @@ def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
-    """Scale everything by one factor."""
+    """Multiply M and all arrivals, prompts and outputs by one of 0.5, 0.8, 1.25 and 2."""
     factor = float(rng.choice([0.5, 0.8, 1.25, 2.0]))
     factor = min(factor, space.max_memory / limit)
     rows[:] = [(round(a * factor), round(s * factor), round(o * factor)) for a, s, o in rows]
@@ -287,7 +304,7 @@ CHANGES: tuple[Change, ...] = (
     *(_nudge, _nudge, _redraw, _fill, _fill, _imitate, _time, _add, _drop),
     *(_move, _move, _become, _become, _resize, _scale),
 )
-"""Changes that `mutated` chooses from; those listed twice are twice as likely."""
+"""Changes that `mutated` chooses from at random; a change listed twice is twice as likely."""
 
 
 def _steps(limit: int, rows: tuple[Row, ...]) -> Iterator[tuple[int, list[Row]]]:

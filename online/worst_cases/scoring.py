@@ -18,38 +18,39 @@ from online.simulation.simulator import simulate
 from .drafts import Draft
 
 INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})
-"""Policies that are given one interval for all output lengths of an instance ([C25] Section 2).
-With exact predictions they would be MC-SF."""
+"""Policies that know an interval of output lengths, common to all requests ([C25] Section 2).
+Given exact lengths, they would be MC-SF."""
 
 SEARCH_SEEDS = range(8)
-"""Seeds of a randomised policy during the search."""
+"""Seeds of the runs of a randomised policy during the search; its cost is their mean."""
 
 REPORT_SEEDS = range(1000, 1064)
-"""Seeds of a randomised policy for the reported ratio: other seeds, to exclude selection bias."""
+"""Seeds for the reported ratio of a randomised policy: not those of the search, to avoid bias."""
 
 RUN_LENGTH = 20
-"""A run is ended after this many times the rounds of serving one request after the other."""
+"""Round limit of a run, as a multiple of the rounds that serve one request after the other."""
 
 ENDLESS = ("livelock", "stalled")
-"""Statuses of runs in which some request is never served."""
+"""Statuses of simulations in which some request is never served."""
 
 LEAST_LENGTH = 1_000
-"""Rounds that a run has at least, so that a livelock of few requests is named."""
+"""Least round limit of a run: few requests need that many rounds until a livelock is detected."""
 
 MOVES = 1_500
-"""Annealing moves for the upper bound on the optimum of a draft."""
+"""Number of annealing moves of the search for a good schedule of a draft."""
 
 PROOF_SECONDS = 20.0
-"""Time limit for the proof of one optimum."""
+"""Time limit, in seconds, of the proof of the optimum of one draft."""
 
 
 class Costs(NamedTuple):
-    """Total latency of a policy on an instance, over one run or several.
+    """Mean total latency of a policy on an instance, over one run or several seeds.
 
     Attributes
     ----------
     mean : Fraction or None
-        Total latency per run; None if some run did not serve every request.
+        Mean over the runs of the total latency in rounds; None if some run did not serve every
+        request.
     status : str
         ``"completed"``, or the status of the first run that did not serve every request.
     preemptive : bool
@@ -63,12 +64,14 @@ class Costs(NamedTuple):
 
 
 def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEEDS) -> Costs:
-    """Run a policy: once if it is deterministic, else with each of ``seeds``.
+    """Simulate a policy on an instance and return its mean total latency.
+
+    A deterministic policy runs once, a randomised one with each of ``seeds``.
 
     Raises
     ------
     PolicyError
-        The policy broke a rule.
+        The policy made an invalid decision.
     """
     outputs = instance.output_lengths
     options: dict[str, Any] = {}
@@ -88,14 +91,20 @@ def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEE
 
 
 def lower_bound(instance: Instance) -> int:
-    """Return a lower bound on either optimum: by volumes, or with every request served at once."""
+    """Return a lower bound on the least total latency in rounds, with or without preemption.
+
+    It is the larger of a volume bound and the sum of output lengths.
+    """
     from hindsight.prices.volume import mean_busy_time_bound
 
     return max(mean_busy_time_bound(instance), int(instance.output_lengths.sum()))
 
 
 def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
-    """Return the total latency of a good schedule, with or without preemption."""
+    """Return the total latency in rounds of a good schedule, an upper bound on the optimum.
+
+    With ``preemptive`` the schedule may preempt requests, which keep their tokens.
+    """
     from hindsight.schedules.orders import OrderSearch
     from hindsight.schedules.preemptive import PreemptiveKeys
 
@@ -109,15 +118,17 @@ def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
 
 @dataclass
 class Scorer:
-    """Lower bounds on a policy's ratio on drafts, without an exact solve.
+    """Lower bounds on a policy's competitive ratio on drafts, without an exact solve.
 
-    A feasible schedule bounds the optimum from above, hence the ratio from below. A draft whose
-    ratio is at most the asked one by a volume bound is not annealed.
+    The total latency of a schedule found by annealing is at least the optimum, so the policy's cost
+    divided by it is at most the ratio.
 
     Attributes
     ----------
+    spec : PolicySpec
+        The policy.
     evaluations : int
-        Drafts whose policy cost was computed.
+        Number of drafts on which the policy was simulated.
     endless : tuple[Draft, str] or None
         The smallest draft on which the policy never serves some request, and the run's status
         (``"livelock"`` or ``"stalled"``).
@@ -129,9 +140,11 @@ class Scorer:
     _known: dict[Draft, Fraction] = field(default_factory=dict)
 
     def score(self, draft: Draft, beyond: Fraction = Fraction(0)) -> Fraction:
-        """Return a lower bound on the ratio (of a randomised policy: with the search's seeds).
+        """Return a lower bound on the policy's ratio on a draft.
 
-        Return 0 if a run did not end, or if the ratio cannot exceed ``beyond``.
+        The cost of a randomised policy is its mean over `SEARCH_SEEDS`. The result is 0 if a run
+        did not serve every request, or if a volume bound shows that the ratio is at most
+        ``beyond``: then no schedule is searched.
         """
         if draft in self._known:
             return self._known[draft]
@@ -139,7 +152,7 @@ class Scorer:
         instance = draft.instance()
         costs = policy_costs(self.spec, instance, SEARCH_SEEDS)
         if costs.mean is None:
-            # A run that was ended at the round limit proves nothing.
+            # A run that reached the round limit might still serve every request: it does not count.
             smaller = self.endless is None or size_of(draft) < size_of(self.endless[0])
             if costs.status in ENDLESS and smaller:
                 self.endless = (draft, costs.status)
@@ -152,24 +165,28 @@ class Scorer:
 
 
 def size_of(draft: Draft) -> tuple[int, int, int]:
-    """Return n, M, and the sum of all lengths and arrivals: small instances are easy to read."""
+    """Return n, M, and the sum of all lengths and arrivals, by which drafts of equal ratio compare.
+
+    Smaller instances come first because they are easier to read.
+    """
     return len(draft.rows), draft.memory_limit, sum(sum(row) for row in draft.rows)
 
 
 @dataclass(frozen=True)
 class Case:
-    """An instance with a policy's cost and the proved optimum.
+    """An instance on which a policy's ratio to the optimum is proved.
 
     Attributes
     ----------
     draft : Draft
         The instance.
     cost : Fraction
-        Total latency, of a randomised policy its mean over `REPORT_SEEDS`.
+        Total latency of the policy in rounds; of a randomised policy its mean over `REPORT_SEEDS`.
     optimum : int
-        The proved optimum.
+        Proved least total latency in rounds.
     bounds : KnownBounds or None
-        The optimum with its schedule; None for the preemptive optimum.
+        The optimum with its schedule, as stored with an instance; None if the optimum is over
+        preemptive schedules.
     """
 
     draft: Draft
@@ -179,22 +196,24 @@ class Case:
 
     @property
     def ratio(self) -> Fraction:
-        """Competitive ratio."""
+        """Competitive ratio on this instance: cost / optimum."""
         return self.cost / self.optimum
 
     def instance(self, name: str | None = None) -> Instance:
-        """Return the instance with the optimum and its schedule, if they can be stored."""
+        """Return the instance, with the optimum and its schedule from ``bounds`` if given."""
         made = self.draft.instance(name)
         return made if self.bounds is None else self.bounds.attached_to(made)
 
 
 def prove(spec: PolicySpec, draft: Draft) -> Case | None:
-    """Return the policy's case on a draft; None if a run does not end or the proof fails.
+    """Simulate a policy on a draft and prove the optimum; return both as a `Case`.
+
+    None if a run does not serve every request, or if `PROOF_SECONDS` do not suffice for the proof.
 
     Raises
     ------
     KeyboardInterrupt
-        Ctrl-C, which the solve only notes.
+        Ctrl-C interrupted the solve, which then returns a result without a proof.
     """
     import hindsight
 

@@ -1,13 +1,14 @@
 """Search for small instances that maximise a policy's proved competitive ratio.
 
-An evolution strategy in rounds. Each round has `POPULATIONS` populations that evolve apart. Every
-other population begins with the best cases known and the others without, so that an early success
-does not decide everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`).
-The best drafts of a round are solved to optimality (`prove`), and only proved cases are returned.
+The search is an evolution strategy in rounds. In each round `POPULATIONS` populations of drafts
+(small instances) evolve independently. Every other population begins with the worst cases of the
+rounds before, the others with random drafts only, so that an early success does not decide
+everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`). The best drafts
+of a round are solved to optimality (`prove`), and only proved cases are returned.
 
 The search is deterministic: a population depends only on the policy, the space, the seed, the
-round, its own index and the cases known when the round began. The time limit only decides after
-which round the search ends. The exception is `PROOF_SECONDS`, the time limit of a single proof.
+round, its own index and the cases of the rounds before. The time limit only decides after which
+round the search ends. The exception is `PROOF_SECONDS`, the time limit of a single proof.
 """
 
 from __future__ import annotations
@@ -28,37 +29,45 @@ from .drafts import Draft, Space, crossed, mutated, neighbours, random_draft, sh
 from .scoring import Case, Scorer, prove, size_of
 
 POPULATIONS = 4
-"""Populations per round."""
+"""Number of populations of drafts that evolve independently in a round of the search."""
 
 MEMBERS = 16
-"""Drafts that survive a generation."""
+"""Number of drafts (small instances) that a population keeps after a generation."""
 
 OFFSPRING = 32
-"""Drafts tried per generation."""
+"""Number of new drafts that a generation makes by mutation and crossing."""
 
 FIRST_DRAFTS = 64
-"""Drafts drawn for a new population."""
+"""Number of drafts that a population begins with."""
 
 EVALUATIONS = 1_200
-"""Policy costs computed per population before it is polished."""
+"""Number of drafts that a population simulates before the local search from its best draft."""
 
 POLISH = 0.5
-"""Share of as many evaluations again that polishing may take."""
+"""Most drafts that the local search simulates, as a share of those of the evolution before it."""
 
 SAME_RATIO = 3
-"""Members of a population that may have the same ratio."""
+"""Largest number of members of a population with equal ratios."""
 
 KEPT = 2
-"""Cases kept."""
+"""Number of proved worst cases that the search returns."""
 
 STALLED = 200
-"""Generations without a new draft after which a population ends."""
+"""Number of successive generations without a new draft after which a population ends."""
 
 Scored = tuple[Fraction, Draft]
 
 
 class Population(NamedTuple):
-    """Best drafts of a population with scores, and an endless draft as in `WorstCases`."""
+    """Result of the evolution of one population.
+
+    Attributes
+    ----------
+    best : tuple[Scored, ...]
+        Its drafts with lower bounds on their ratios, the largest first.
+    endless : tuple[Draft, str] or None
+        The smallest draft on which the policy never serves some request, and the run's status.
+    """
 
     best: tuple[Scored, ...]
     endless: tuple[Draft, str] | None
@@ -73,9 +82,10 @@ class WorstCases:
     spec, space, seed : PolicySpec, Space, int
         The arguments of the search.
     rounds : int
-        Finished rounds.
+        Number of finished rounds of the search.
     cases : tuple[Case, ...]
-        Proved cases, best first, at most `KEPT`; of equal ratios the smaller instance first.
+        At most `KEPT` instances with proved ratios, the largest ratio first. Of equal ratios the
+        smaller instance is first.
     endless : tuple[Draft, str] or None
         The smallest draft on which the policy never serves some request, and the run's status.
     """
@@ -88,7 +98,10 @@ class WorstCases:
     endless: tuple[Draft, str] | None = None
 
     def after(self, populations: Sequence[Population]) -> WorstCases:
-        """Return the state after one more round, with the best drafts of the round proved."""
+        """Return the worst cases after one more round with the given populations.
+
+        The optima of up to `KEPT` drafts with larger ratios than the cases until now are proved.
+        """
         found = {case.draft: case for case in self.cases}
         bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
         scored = {one for population in populations for one in population.best}
@@ -104,7 +117,7 @@ class WorstCases:
         return replace(self, rounds=self.rounds + 1, cases=cases, endless=smallest)
 
     def __str__(self) -> str:
-        """Return the policy, the space, and the worst ratio with its instance."""
+        """Return a line: the policy, the space, and the largest proved ratio with its instance."""
         name = f"{self.spec.label}, {self.space}"
         if not self.cases:
             return f"{name}: no optimum was proved"
@@ -125,31 +138,32 @@ def search(
 ) -> WorstCases:
     """Search for instances on which a policy's ratio to the optimum is largest.
 
-    Ctrl-C ends the search; the finished rounds are returned if there are any.
+    Ctrl-C ends the search. If at least one round is finished, its worst cases are returned.
 
     Parameters
     ----------
     policy : AnyPolicy
-        As `online.simulate` takes it.
+        The policy, in a form that `online.simulate` takes.
     space : Space
-        The instances to search.
+        Limits on the instances.
     seed : int, default 0
-        Seed of every random choice.
+        Seed of all random choices.
     rounds : int or None, default None
-        Rounds; None for 1, or as many as ``seconds`` allows.
+        Number of rounds. None takes as many as ``seconds`` allows, or 1 without ``seconds``.
     seconds : float or None, default None
-        No round begins after this time.
+        Seconds after which no further round begins; None for no limit.
     evaluations : int, default EVALUATIONS
-        Policy costs that each of the four populations of a round computes before it is polished.
+        Number of instances on which each of the four populations of a round simulates the policy,
+        before a local search from its best one.
     progress : Callable[[WorstCases], None] or None, default None
-        Called after each round.
+        Called after each round with the worst cases until then.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A bad limit, or not one policy.
+        A limit is out of its range, or ``policy`` is not one policy.
     PolicyError
-        The policy broke a rule.
+        The policy made an invalid decision.
     """
     from hindsight.runtime.clock import Clock
 
@@ -174,7 +188,10 @@ def search(
 
 
 def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
-    """Evolve one population, and polish its best draft."""
+    """Return population ``number`` of the next round, after evolution and a local search.
+
+    The local search starts from the best draft (`_polish`).
+    """
     label = f"{found.spec.label}: {found.space}".encode()
     rng = np.random.default_rng([found.seed, zlib.crc32(label), found.rounds, number])
     scorer = Scorer(found.spec)
@@ -189,7 +206,11 @@ def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
 def _evolve(
     scorer: Scorer, space: Space, first: list[Draft], evaluations: int, rng: np.random.Generator
 ) -> list[Scored]:
-    """Return the last generation, best first."""
+    """Evolve the drafts ``first``, completed by random ones; return the last generation.
+
+    The drafts have lower bounds on their ratios, the largest first. At most about ``evaluations``
+    drafts are simulated.
+    """
     while len(first) < min(FIRST_DRAFTS, evaluations):
         first.append((shaped_draft if rng.random() < 0.5 else random_draft)(rng, space))
     members = _survivors([(scorer.score(draft), draft) for draft in dict.fromkeys(first)])
@@ -199,20 +220,24 @@ def _evolve(
         floor = members[-1][0] if len(members) == MEMBERS else Fraction(0)
         children: dict[Draft, None] = {}
         for _ in range(OFFSPRING):
-            # The better of two random members: weak ones keep a chance.
+            # The parent is the better of two random members, so that each member may become one.
             parent = members[min(int(k) for k in rng.integers(len(members), size=2))][1]
             if rng.random() < 0.15:
                 other = members[int(rng.integers(len(members)))][1]
                 parent = crossed(parent, other, rng, space)
             children[mutated(parent, rng, space)] = None
         members = _survivors([*members, *((scorer.score(one, floor), one) for one in children)])
-        # A tiny space runs out of new drafts before it runs out of evaluations.
+        # In a tiny space every draft is soon known, so the number of evaluations stops growing.
         stalled = stalled + 1 if scorer.evaluations == before else 0
     return members
 
 
 def _survivors(scored: Iterable[Scored]) -> list[Scored]:
-    """Return the best drafts, few of equal ratio, the smaller instances of those."""
+    """Return the up to `MEMBERS` drafts with the largest ratios, largest first.
+
+    Of drafts with equal ratios only the `SAME_RATIO` smallest are kept. Drafts of ratio 0 are
+    dropped.
+    """
     ranked = sorted(set(scored), key=lambda one: (-one[0], size_of(one[1]), one[1]))
     kept: list[Scored] = []
     for score, draft in ranked:
@@ -225,7 +250,11 @@ def _survivors(scored: Iterable[Scored]) -> list[Scored]:
 
 
 def _polish(scorer: Scorer, space: Space, start: Scored, evaluations: int) -> Scored:
-    """Climb by single steps: to larger ratios, or to smaller instances of the same ratio."""
+    """Improve a draft by a local search: go to a neighbour with a larger ratio while there is one.
+
+    A smaller neighbour with the same ratio is an improvement too. At most about ``evaluations``
+    drafts are simulated.
+    """
     score, draft = start
     last = scorer.evaluations + evaluations
     improved = True
