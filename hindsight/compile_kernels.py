@@ -20,8 +20,8 @@ from .prices.state_ascent import StateAscent
 from .relaxation import relax
 from .rounds.graphs import GraphSearch
 from .rounds.stops import close_preemptive
-from .runtime import compilation
 from .runtime.clock import never
+from .runtime.compilation import reported_compilations
 from .runtime.search import Search
 from .schedules.improving import CYCLES, Improvement
 from .schedules.lists import one_after_another
@@ -31,7 +31,6 @@ from .solver import solve
 
 def compile_kernels() -> None:
     """Compile every loop of this package by calling it at least once, on four requests."""
-    compilation.PLAIN_SECONDS = 0.0
     instance = Instance.from_arrays([1, 1, 2, 2], [3, 3, 1, 2], [1, 0, 2, 1], memory_limit=6)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
     levels = instance.memory_limit + 1
@@ -70,7 +69,7 @@ def main() -> None:
         if seconds is not None:
             print(f"{seconds:5.1f} s  {name}", flush=True)
 
-    with compilation.reported_compilations(show):
+    with reported_compilations(show):
         compile_kernels()
 
 

@@ -14,7 +14,6 @@ from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, co
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import Progress, Relaxation
-from hindsight.runtime.compilation import tells_of_compiling
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
 from hindsight.solving import solve_directly
@@ -112,7 +111,6 @@ def relax(
     return relax_until(None, **locals())
 
 
-@tells_of_compiling
 def relax_until(
     should_stop: Callable[[], bool] | None,
     problem: Workload | Instance,

@@ -15,7 +15,6 @@ from .outcomes.goals import Goal, OnTime, Preemption, Tail
 from .outcomes.problem import Problem
 from .outcomes.result import Progress, Result
 from .rounds.own_bounds import AnyBound, OwnBound
-from .runtime.compilation import tells_of_compiling
 from .runtime.search import Search, refuse
 from .sizing import solve_tail
 from .solving import checked_method, solve_directly, solve_in_rounds
@@ -143,7 +142,6 @@ def solve(  # noqa: PLR0913
     return solve_until(None, **locals())
 
 
-@tells_of_compiling
 def solve_until(
     should_stop: Callable[[], bool] | None,
     problem: Instance | Workload,

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
+from hindsight.runtime.compilation import reported_compilations
 from hindsight.runtime.search import Search
 from instances import InvalidTypeError, InvalidValueError
 from instances.arrays import IntArray
@@ -307,7 +309,8 @@ class Interval:
         during the block, this exception is raised again at the end of the block.
         """
         try:
-            yield
+            with reported_compilations(self._report_compilation):
+                yield
         except KeyboardInterrupt:
             if self.schedule is None:
                 raise
@@ -386,14 +389,25 @@ class Interval:
             )
         if self.is_close:
             self.clock.interrupt()
-        if self.schedule is None and not self._counts_late:
-            return
-        line = self._progress()
-        self.log.append(line)
+        if self._has_interval:
+            self.log.append(self._progress())
+            self._report(self.log[-1])
+
+    def _report_compilation(self, _: str, seconds: float | None) -> None:
+        """Report the present bounds when a loop is compiled, and again when it is ready."""
+        if self._has_interval:
+            news = self._progress()
+            self._report(news if seconds else replace(news, phase="compiling a loop (once)"))
+
+    def _report(self, news: Progress) -> None:
         # If the progress callback has raised an exception in an earlier call, do not call it again.
         # The exception is raised at the end of the solve.
         if self._error is None:
-            self.guarded(self._search.report)(line)
+            self.guarded(self._search.report)(news)
+
+    @property
+    def _has_interval(self) -> bool:
+        return self.schedule is not None or self._counts_late
 
     def _progress(self) -> Progress:
         """Return the present bounds as a progress report."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.compilation import njit, plain_at_first, step
+from hindsight.runtime.compilation import njit, step
 from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
@@ -145,7 +145,7 @@ def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: i
     return unit * (end - a) + held + (weighted_sums[end] - weighted_sums[start])
 
 
-@plain_at_first
+@njit
 def cheapest_starts(
     prices: PricedRounds, requests: tuple[IntArray, ...], cheapest: npt.NDArray[Any]
 ) -> None:

@@ -1,15 +1,10 @@
-"""Compilation of loops by numba: its options, its cache on disk, and its progress reports."""
+"""Compilation of loops by numba: its options, its cache on disk, and reports of it."""
 
 from __future__ import annotations
 
 import gc
-from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import cache, wraps
-from itertools import count
-from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -21,10 +16,6 @@ from numba.core import event
 from .clock import Clock
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Result = TypeVar("Result")
-
-PLAIN_SECONDS = 1.0
-"""Seconds that a loop of `plain_at_first` runs uncompiled, in all calls, before it is compiled."""
 
 
 def njit(
@@ -108,46 +99,9 @@ def inner(function: Function) -> Function:
     return compiles(function)
 
 
-def plain_at_first(function: Function) -> Function:
-    """Run ``function`` uncompiled for `PLAIN_SECONDS` in total, and then compile it with numba.
-
-    So the first bounds of a solve do not wait for the compiler, which takes about as long. If the
-    process or the disk already has machine code of the function, it is used at once. Use this
-    decorator only for loops that return the same compiled and uncompiled: loops over integers, or
-    with float sums in a fixed order.
-    """
-    compiled, spent = njit(function), 0.0
-
-    @wraps(function)
-    def run(*arguments: Any) -> Any:
-        nonlocal spent
-        if spent >= PLAIN_SECONDS or is_compiled(compiled):
-            return compiled(*arguments)
-        clock = Clock()
-        try:
-            return plain(compiled)(*arguments)
-        finally:
-            spent += clock.seconds()
-
-    run.py_func = function  # type: ignore[attr-defined]
-    return cast(Function, run)
-
-
-@cache
 def plain(loop: Any) -> Any:
-    """Return the Python function from which a loop was compiled, with nothing compiled in it.
-
-    Where it calls other compiled loops, the returned function calls their Python functions instead.
-    Return ``loop`` itself if it is not compiled.
-    """
-    function = getattr(loop, "py_func", None)
-    if function is None:
-        return loop
-    known = dict(function.__globals__)
-    for name in function.__code__.co_names:
-        if hasattr(known.get(name), "py_func"):
-            known[name] = plain(known[name])
-    return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
+    """Return the Python function from which a loop that calls no other loop was compiled."""
+    return getattr(loop, "py_func", loop)
 
 
 def _index(loop: Any) -> Any:
@@ -157,12 +111,6 @@ def _index(loop: Any) -> Any:
     """
     # numba has no public function that returns the cache index.
     return getattr(getattr(loop, "_cache", None), "_cache_file", None)
-
-
-def is_compiled(loop: Any) -> bool:
-    """Return whether numba already has machine code of a loop, in this process or on disk."""
-    index = _index(loop)
-    return bool(getattr(loop, "signatures", True) or (index and index._load_index()))
 
 
 class _Compilations(event.Listener):
@@ -206,35 +154,6 @@ def reported_compilations(
     are not compiled, so they are not reported.
     """
     return event.install_listener("numba:compile", _Compilations(callback))
-
-
-def tells_of_compiling(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorate a function so that it also reports compilations to its ``progress`` callback.
-
-    The function calls ``progress`` with reports. Before numba compiles a loop, ``progress`` is
-    called once more with the latest report, but with the phase "compiling loop 1 (once)", or 2, 3
-    and so on for later loops. After the compilation, it is called with the latest report as it was.
-    Compilations before the first report of the function are not reported.
-    """
-
-    @wraps(function)
-    def reporting(*arguments: Any, progress: Any = None, **options: Any) -> Result:
-        latest: deque[Any] = deque(maxlen=1)
-        numbers = count(1)
-
-        def follow(news: Any) -> Any:
-            latest.append(news)
-            return progress(news)
-
-        def report(name: str, seconds: float | None) -> None:
-            changes = {"phase": f"compiling loop {next(numbers)} (once)"} if seconds is None else {}
-            for news in tuple(latest):
-                progress(replace(news, **changes))
-
-        with reported_compilations(report):
-            return function(*arguments, progress=progress and follow, **options)
-
-    return reporting
 
 
 @step

@@ -49,14 +49,6 @@ def share_memory(processes: int) -> None:
     _sharers = max(1, processes)
 
 
-def resident_bytes() -> int:
-    """Return the memory that this process occupies now (resident set size), in bytes.
-
-    Return 0 if the system has no folder /proc.
-    """
-    return _pages(1)
-
-
 def available_bytes() -> int:
     """Return the bytes that this process may still allocate without swapping.
 
@@ -71,7 +63,7 @@ def available_bytes() -> int:
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     free = [min(found, default=sys.maxsize) // _sharers]
     address_space = [line[3] for line in _table(LIMITS) if line[:3] == ["Max", "address", "space"]]
-    free += [int(most) - _pages(0) for most in address_space if most != "unlimited"]
+    free += [int(most) - _address_space() for most in address_space if most != "unlimited"]
     return max(0, min(free))
 
 
@@ -96,13 +88,9 @@ def _left_in_groups() -> Iterator[int]:
                     yield int(most[0]) - int(used[0]) + int(counts.get(reclaimable, 0))
 
 
-def _pages(column: int) -> int:
-    """Return a memory size of this process in bytes, from a column of the file `STATUS`.
-
-    Column 0 is the size of its address space, column 1 the size of its resident set. The file
-    counts both in pages. Return 0 if it does not exist.
-    """
-    return sum(int(line[column]) * os.sysconf("SC_PAGE_SIZE") for line in _table(STATUS))
+def _address_space() -> int:
+    """Return the size of this process's address space in bytes; 0 if `STATUS` does not exist."""
+    return sum(int(line[0]) * os.sysconf("SC_PAGE_SIZE") for line in _table(STATUS))
 
 
 def _table(path: str) -> list[list[str]]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hindsight.runtime.clock import StoppedEarlyError, timed_slices
-from hindsight.runtime.compilation import inner, njit, plain_at_first, step
+from hindsight.runtime.compilation import inner, njit, step
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
 
@@ -157,7 +157,7 @@ HOLD, SEARCH, IN_TURN = range(3)
 starts no request before the one before it in the order."""
 
 
-@plain_at_first
+@njit
 def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -> None:
     """Add the requests ``order[first:last]`` to the memory profiles of a timetable, in place.
 

@@ -3,72 +3,72 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from empty_cache import printed_without_cache
 
-from hindsight import best_list_schedule
-from hindsight.exact.horizon import proved_horizon
-from hindsight.prices import starts
+from hindsight import Progress, best_list_schedule
+from hindsight.outcomes import interval
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.runtime import compilation
-from hindsight.schedules import timetables
-from instances import generate
+from hindsight.runtime.search import Search
+from instances import Instance
+
+INSTANCE = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6)
 
 LOOPS_BEFORE = """
 import hindsight
 from hindsight.runtime.compilation import reported_compilations
 from instances import generate
 
-compiled, told = [], []
+compiled, heard = [], []
 
 
 def hear(news):
-    told.append((str(news), len(compiled)))
+    if news.lower_bound > 0:
+        heard.append("\\n".join([str(news), *compiled]))
 
 
-with reported_compilations(lambda *loop: compiled.append(loop)):
-    for n in (10, 60):
-        hindsight.solve(generate("arrival-model-2", seed=1, n=n), 0.0, progress=hear)
-print(told[-1], compiled)
+with reported_compilations(lambda name, seconds: seconds and compiled.append(name)):
+    hindsight.solve(generate("arrival-model-2", seed=1, n=60), 0.0, progress=hear)
+print(heard[0])
 """
 
 
-def test_a_first_interval_needs_no_compiled_loop(tmp_path: Path) -> None:
-    printed = printed_without_cache(LOOPS_BEFORE, tmp_path)
-    assert re.fullmatch(
-        r"\('heuristics: total latency \[\d+, \d+\] rounds, gap .* %', 0\) \[\]\n", printed
+def test_a_first_interval_needs_one_compiled_loop(tmp_path: Path) -> None:
+    interval, *loops = printed_without_cache(LOOPS_BEFORE, tmp_path).splitlines()
+    assert re.fullmatch(r"heuristics: total latency \[\d+, \d+\] rounds, gap .* %", interval)
+    assert loops == ["hindsight.schedules.timetables.place"]
+
+
+def test_a_solve_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiling(report: Callable[[str, float | None], object]) -> AbstractContextManager[None]:
+        reports.append(report)
+        return nullcontext()
+
+    reports: list[Callable[[str, float | None], object]] = []
+    monkeypatch.setattr(interval, "reported_compilations", compiling)
+    heard: list[Progress] = []
+    solved = Interval(Problem(INSTANCE), Search(progress=heard.append))
+    with solved.kept_when_interrupted():
+        reports[0]("loop", None)
+        assert not heard  # there is no interval before the first schedule
+        solved.offer(best_list_schedule(INSTANCE))
+        reports[0]("loop", None)
+        reports[0]("loop", 1.0)
+    first, during, after = heard
+    assert (first.phase, during.phase, after.phase) == (
+        "heuristics",
+        "compiling a loop (once)",
+        "heuristics",
     )
-
-
-def test_plain_loops_give_what_compiled_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    instances = [generate("arrival-model-2", seed=seed, n=20) for seed in range(10)]
-    monkeypatch.setattr(compilation, "PLAIN_SECONDS", 0.0)
-    compiled = [proved_horizon(instance) for instance in instances]
-    schedules = [best_list_schedule(instance) for instance in instances]
-    for module, name in ((timetables, "place"), (starts, "cheapest_starts")):
-        monkeypatch.setattr(module, name, compilation.plain(getattr(module, name)))
-    for instance, result, listed in zip(instances, compiled, schedules, strict=True):
-        plain = proved_horizon(instance)
-        assert (plain[0].bound, plain[1]) == (result[0].bound, result[1])
-        assert best_list_schedule(instance) == listed
-
-
-def test_a_loop_is_compiled_once_it_has_run_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
-
-    def loop() -> None:
-        ran.append("plain")
-
-    monkeypatch.setattr(compilation, "njit", lambda *_, **__: lambda: ran.append("compiled"))
-    monkeypatch.setattr(compilation, "is_compiled", lambda loop: False)
-    monkeypatch.setattr(compilation, "plain", lambda _: loop)
-    monkeypatch.setattr(compilation.Clock, "seconds", lambda _: 0.6)
-    run = compilation.plain_at_first(loop)
-    for _ in range(4):
-        run()
-    assert ran == ["plain", "plain", "compiled", "compiled"]
+    assert during.text == after.text == first.text
+    assert solved.log == [first]
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError, AttributeError])

@@ -83,7 +83,7 @@ def test_processes_share_all_but_their_address_space(
         (tmp_path / "limits").write_text(f"Max files 9\nMax address space {limit} 9 bytes\n")
         return available_bytes()
 
-    monkeypatch.setattr(resources, "_pages", lambda _: MEGABYTE)
+    monkeypatch.setattr(resources, "_address_space", lambda: MEGABYTE)
     assert limited_to("unlimited") == 64 * MEGABYTE
     assert limited_to(10 * MEGABYTE) == 9 * MEGABYTE
     share_memory(4)
