@@ -2,7 +2,7 @@
 
 A page has a comment where such a part follows:
 
-- ``<!-- names: online.simulation online.batch_time.Fit -->``: the docstrings of public names. A
+- ``<!-- names: online.simulation online.Run -->``: the docstrings of public names. A
   package or module stands for the names of the three packages' ``__all__`` that are defined in it;
   if there are none, for all that the module defines. Any other name stands for itself.
 - ``<!-- policies -->``: a heading and the docstring of each registered policy.

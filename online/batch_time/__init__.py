@@ -5,14 +5,12 @@ The batch-time models themselves belong to the problem and are in `instances.bat
 
 from __future__ import annotations
 
-from .fitting import Fit, fit_affine_time, fit_tiled_time
+from .fitting import fit_tiled_time
 from .measured_tables import read_batch_time
 from .measurements import Measurements
 
 __all__ = [
-    "Fit",
     "Measurements",
-    "fit_affine_time",
     "fit_tiled_time",
     "read_batch_time",
 ]

@@ -136,7 +136,7 @@ def steps_of(engine: Any) -> Measurements:
 @functools.lru_cache(maxsize=32)
 def _fitted(text: str) -> tuple[TiledTime, int]:
     engine, limit = _engine_of(text)
-    return fit_tiled_time(steps_of(engine), TABLE, TILE, relative=True).model, limit
+    return fit_tiled_time(steps_of(engine), TABLE, TILE), limit
 
 
 def read_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 
 from instances import FileFormatError
 from instances.arrays import FloatArray
-from instances.batch_time import BatchStretch, BatchTime
 from instances.files import read_bytes
 
 COLUMNS = ("tokens", "kv_tokens", "seconds")
@@ -81,27 +79,6 @@ class Measurements:
             good = found["decodes"] <= found["tokens"]
             _refuse(path, table["decodes"], good, "is more than all tokens processed")
         return cls(**found)
-
-    def stretches(self) -> Iterator[BatchStretch]:
-        """Yield each round in the form that a batch time takes (`BatchStretch`).
-
-        If the number of decoding requests is unknown, all tokens processed count as decodes. Other
-        unknown columns count as 0.
-        """
-        nothing = np.zeros_like(self.tokens)
-        decodes = self.tokens if self.decodes is None else self.decodes
-        squares = nothing if self.prompt_squares is None else self.prompt_squares
-        past = nothing if self.prompt_past is None else self.prompt_past
-        columns = (decodes, self.kv_tokens, self.tokens - decodes, squares, past)
-        # A row may be a mean over several rounds, so its numbers need not be integers.
-        for row in zip(*[column.tolist() for column in columns], strict=True):
-            count, memory, prompt, square, y = row
-            # All prompt tokens count as chunks: no prompt is completed in the round.
-            yield BatchStretch(1, count, 0, 0, memory, 0, prompt, 0, 0, 0, square, y)
-
-    def predicted(self, model: BatchTime) -> FloatArray:
-        """Return the seconds that a batch time predicts for each round, shape (rounds,)."""
-        return np.array([model.durations(one)[0] for one in self.stretches()])
 
 
 def _refuse(path: str | os.PathLike[str], cells: Any, good: Any, reason: str) -> None:
