@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from instances.settings import quoted
 
 from .cells import DATES, MILLISECONDS, NO_OBJECT, SECONDS, as_numbers, as_times
 from .formats import FORMATS, Format
-from .paths import column, name_words, named_unit
+from .paths import name_words, named_unit
 
 MOST_TRIED = 100
 """Records used to detect the format; more than one, as the first requests may have failed."""
@@ -28,25 +27,10 @@ LONGEST_LISTED = 40
 DEEPEST_LISTED = 4
 """Most levels of nested JSON keys that an error message lists as columns."""
 
-MOONCAKE, QWEN = FORMATS["mooncake"], FORMATS["qwen-bailian"]
-QWEN_KEYS = {"chat_id", "parent_chat_id", "turn"}
 _TOKENS = {"prompt", "request", "output"}
 
 _HINTS = tomllib.loads((resources.files(__package__) / "hints.toml").read_text("utf-8"))
 _WORDS = {name: {*listed.split()} for name, listed in _HINTS["words"].items()}
-
-
-def refuse_text_without_requests(path: object, line: str) -> None:
-    """Raise an error if the first line shows a text file without requests, such as a server log.
-
-    Raises
-    ------
-    FileFormatError
-        The line is of such a file; the message names the file in which the tool writes requests.
-    """
-    for pattern, answer in _HINTS["texts"].items():
-        if re.match(pattern, line.strip()):
-            raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
 
 
 def format_of(
@@ -88,10 +72,7 @@ def format_of(
     kind = wanted or _detected(path, [one for one in records if one])
     if "worker" in columns:
         kind = kind._replace(columns={**kind.columns, "worker": (columns["worker"],)})
-    rows = records
-    if kind.rows is not None and not kind.marks:
-        rows = [one for record in records for one in kind.rows(record) if isinstance(one, dict)]
-    for mark in kind.missing(rows):
+    for mark in kind.missing(records):
         raise _unknown(path, records, f"column {mark!r} is missing")
     for name in {name for names in kind.columns.values() for name in names}:
         if header.count(name) > 1:
@@ -106,35 +87,12 @@ def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
     found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
     most = max((len(one.marks) for one in found), default=0)
     found = [one for one in found if len(one.marks) == most]
-    if found == [MOONCAKE, QWEN]:
-        unit = _likely_unit(records, MOONCAKE.name_of("prompt"))
-        found = [one for one in found if unit in (None, one.unit)]
     if len(found) > 1:
         ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
         raise FileFormatError(path, f"fits several formats: which is it? Say {ways}")
     if found:
         return found[0]
-    for key, answer in _HINTS["keys"].items():
-        if key in records[0]:
-            raise FileFormatError(path, f"holds {_HINTS['answers'][answer]}")
     raise _unknown(path, records, "fits no format")
-
-
-def _likely_unit(records: Sequence[dict[str, Any]], prompt: str) -> str | None:
-    """Return the unit of arrivals in a trace in Mooncake's (ms) or Qwen's (s) format; None if open.
-
-    Both have the same columns but other block sizes, so the number of block hashes for a prompt's
-    length decides. ``prompt`` is the name of the column of prompt lengths.
-    """
-    if any(QWEN_KEYS & one.keys() for one in records):
-        return QWEN.unit
-    lengths = as_numbers(column(records, prompt))
-    for blocks, length in zip(column(records, "hash_ids"), lengths, strict=True):
-        if isinstance(blocks, list):
-            kinds = [one for one in (MOONCAKE, QWEN) if len(blocks) == -(-length // one.block_size)]
-            if len(kinds) == 1:
-                return kinds[0].unit
-    return None
 
 
 def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
@@ -150,15 +108,6 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
     if len(seen) > 1 and 2 * sum(_unit_seen(one) is not None for one in seen) > len(seen):
         return FileFormatError(path, "has no header line: names of columns come before its rows")
     found = _guessed(seen)
-    inside = found.get("prompt", "").rpartition("[].")[0]
-    if inside:
-        before = f"{inside}[]."
-        own = {one.removeprefix(before): seen[one] for one in seen if one.startswith(before)}
-        found = {"requests": inside, **_guessed(own)}
-    arrival = found.get("arrival", "")
-    has_unit = _unit_seen(seen.get(arrival)) != SECONDS or named_unit(arrival) is not None
-    if not has_unit and _likely_unit(records, found.get("prompt", "")) == MILLISECONDS:
-        found = {"arrival_ms": found.pop("arrival"), **found}
     is_whole = {"prompt", "output"} <= found.keys()
     # A column of arrivals is not required: without one all requests arrive at once.
     given = found if is_whole else {"arrival": "NAME", "prompt": "NAME", "output": "NAME", **found}
@@ -176,16 +125,11 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
 def _paths(
     record: Mapping[str, Any], before: str = "", depth: int = 1
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the path to each value of a nested record, such as ``usage.prompt_tokens``, and it.
-
-    Of a list of objects the first object counts, and its path has ``[]`` after the list's key.
-    """
+    """Yield the path to each value of a nested record, such as ``usage.prompt_tokens``, and it."""
     for key, value in record.items():
         path = before + str(key).replace(".", "\\." if before or isinstance(value, dict) else ".")
-        items = value[:1] if isinstance(value, list) else []
-        inner = items[0] if items else value
-        if isinstance(inner, dict) and inner and depth < DEEPEST_LISTED:
-            yield from _paths(inner, f"{path}{'[]' if items else ''}.", depth + 1)
+        if isinstance(value, dict) and value and depth < DEEPEST_LISTED:
+            yield from _paths(value, f"{path}.", depth + 1)
         else:
             yield path, value
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -31,9 +30,6 @@ LONGEST_DURATION = 1e16
 """Longest duration read, in the file's unit; sums of longer ones could overflow a float32."""
 
 NO_LIST = f"is not a list of numbers from 0 to {LONGEST_DURATION:g}"
-
-MOST_NAMED = 3
-"""Most row numbers that a message lists for each reason why rows were skipped."""
 
 _EXACT_FLOATS = 2**53
 _LONGEST_DATE = 40
@@ -224,71 +220,20 @@ def is_blank(value: Any) -> bool:
 
 
 class BadRow(NamedTuple):
-    """Reason why a row cannot be read.
+    """A row that cannot be read.
 
     Attributes
     ----------
-    reason : str
-        Text without the row's values, such as ``"output is missing"``, by which rows with the same
-        fault are counted.
     message : str
-        Text for an error about this row: the reason with the refused value.
+        Text for an error about this row, with the refused value.
     """
 
-    reason: str
     message: str
 
 
-NO_OBJECT = BadRow("the row is not a JSON object", "is not a JSON object")
+NO_OBJECT = BadRow("is not a JSON object")
 
 
 def bad_cell(column: str, value: Any, reason: str) -> BadRow:
     """Return the `BadRow` for an unreadable cell of a column; an empty cell is "missing"."""
-    if is_blank(value):
-        return BadRow(f"{column} is missing", f"{column} is missing")
-    return BadRow(f"{column} {reason}", f"{column} {shown(value)} {reason}")
-
-
-@dataclass
-class SkippedRows:
-    """Counts of unreadable rows of a log that were skipped, by reason; `str` gives one line.
-
-    Attributes
-    ----------
-    rows : int
-        Number of all rows of the log, skipped or not.
-    counts : dict[str, int]
-        Number of skipped rows for each reason.
-    first_rows : dict[str, list[int]]
-        Row numbers of the first `MOST_NAMED` skipped rows for each reason.
-    """
-
-    rows: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-    first_rows: dict[str, list[int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, rows: int, bad: Mapping[int, BadRow]) -> SkippedRows:
-        """Count unreadable rows by reason.
-
-        ``rows`` is the number of all rows, and ``bad`` maps row numbers to the reasons.
-        """
-        skipped = cls(rows)
-        for number in sorted(bad):
-            reason = bad[number].reason
-            skipped.counts[reason] = skipped.counts.get(reason, 0) + 1
-            if skipped.counts[reason] <= MOST_NAMED:
-                skipped.first_rows.setdefault(reason, []).append(number)
-        return skipped
-
-    def __len__(self) -> int:
-        return sum(self.counts.values())
-
-    def __str__(self) -> str:
-        most = ", more than half of them" if 2 * len(self) > self.rows else ""
-        parts = []
-        for reason, count in sorted(self.counts.items(), key=lambda one: -one[1]):
-            named = ", ".join(map(str, self.first_rows[reason]))
-            more = ", ..." if count > MOST_NAMED else ""
-            parts.append(f"{count:,} because {reason} (row{'s'[: count - 1]} {named}{more})")
-        return f"{len(self):,} of {self.rows:,} rows skipped{most}: {', '.join(parts)}"
+    return BadRow(f"{column} " + ("is missing" if is_blank(value) else f"{shown(value)} {reason}"))

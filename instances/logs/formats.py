@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from importlib import resources
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,7 +12,7 @@ from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameErr
 from instances.validation import as_choice
 
 from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS
-from .paths import column, inside, name_words, named_unit, path_of
+from .paths import column, name_words, named_unit
 from .tools import ROWS, Row
 
 OnBadRows = Literal["refuse", "skip"]
@@ -42,7 +41,7 @@ STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
 ROLES = (
     *([*ARRIVALS][:4]),
     *("prompt", "output", *DURATIONS, *(f"{one}_ms" for one in DURATIONS)),
-    *(*STAMPS, "error", "worker", "requests"),
+    *(*STAMPS, "error", "worker"),
 )
 """Roles that the user can give columns, as keys of the argument ``columns`` of `read_log`."""
 
@@ -199,11 +198,7 @@ def _named(columns: Any) -> Format | None:
         if role not in roles:
             reason = f"does not say which column holds {role}s"
             raise InvalidValueError(None, "columns", roles, reason)
-    more: dict[str, Any] = {}
-    if "requests" in roles:
-        more = {"rows": partial(inside, keys=path_of(roles["requests"])), "document": True}
-        roles = {role: name for role, name in roles.items() if role != "requests"}
-    return made("columns", roles, **more)
+    return made("columns", roles)
 
 
 _TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text("utf-8"))

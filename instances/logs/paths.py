@@ -76,7 +76,7 @@ def inside(value: Any, keys: Sequence[str]) -> Iterator[Any]:
         if not keys:
             yield one
         elif isinstance(one, dict):
-            yield from inside(one.get(keys[0].removesuffix("[]"), []), keys[1:])
+            yield from inside(one.get(keys[0], []), keys[1:])
 
 
 def name_words(column: str) -> list[str]:

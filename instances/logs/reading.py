@@ -18,16 +18,16 @@ from instances.settings import parse_value
 
 from . import cells
 from .advice import format_of
-from .cells import BadRow, SkippedRows, bad_cell, is_blank
+from .cells import BadRow, bad_cell, is_blank
 from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, OnBadRows, wanted_format
 from .paths import column, lookup, named_unit
 from .prefixes import as_blocks
-from .records import Rows, opened, records_of, rows_of
+from .records import Rows, opened, records_of
 from .request_log import RequestLog
-from .tools import FAILED, PHASES, WARM_UP, Row, innermost, rate_of, warm_ups
+from .tools import FAILED, WARM_UP, Row, innermost, rate_of, warm_ups
 
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
-WITHOUT_OUTPUT = "without output length"
+UNREADABLE, EMPTY, WITHOUT_OUTPUT = "skipped", "empty", "without output length"
 GAPS = "inter_token_times"
 
 
@@ -45,13 +45,13 @@ def read_rows(
     """
     wanted = wanted_format(format, columns, bad_rows)
     with opened(path) as stream:
-        header, records = records_of(stream, path, wanted)
+        header, records = records_of(stream, path)
         numbers, values = next(records, ((), []))
-        kind = format_of(path, wanted, header, (numbers, rows_of(values)), columns or {})
+        kind = format_of(path, wanted, header, (numbers, values), columns or {})
         facts = _run_facts(path, kind, values) if kind.settings else {"note": kind.note}
         rows = _Rows(kind, chain([(numbers, values)], records), block_hashes)
     ticks, arrays = rows.read()
-    bad, skipped = rows.bad, SkippedRows.of(rows.count, rows.bad)
+    bad = rows.bad
     if bad and bad_rows == "refuse":
         worst, rest = min(bad), f"{len(bad):,} of {rows.count:,} rows cannot be read; {WAY_OUT}"
         raise FileFormatError(path, f"{bad[worst].message}; {rest}", row=worst)
@@ -68,11 +68,10 @@ def read_rows(
         inter_token_times=np.concatenate([np.zeros(0, np.float32), *between]),
         inter_token_offsets=np.cumsum([0, *([*map(len, between)] or [0] * len(kept))]),
         rows=rows.count,
-        left_out=dict(+rows.left_out),
+        left_out=dict(rows.left_out + Counter({UNREADABLE: len(bad)})),
         out_of_order=int((ticks < np.maximum.accumulate(ticks)).sum()),
         time_unit=rows.time_unit,
         has_arrival_times=rows.time_unit is not None,
-        skipped=skipped,
         **facts,
     )
 
@@ -130,12 +129,11 @@ def read_log(
     """
     log = read_rows(path, format, columns, bad_rows=bad_rows, block_hashes=block_hashes)
     kept = (log.prompt_lengths > 0) & (log.output_lengths > 0)
-    log = replace(log, dropped_empty=len(log) - int(kept.sum()))
+    left_out = +Counter({**log.left_out, EMPTY: len(log) - int(kept.sum())})
+    log = replace(log.select(kept), left_out=dict(left_out))
     if not kept.any():
-        skipped = f"; {log.skipped}" if log.skipped else ""
-        reason = f"no request is left of {log.rows} ({log.dropped or 'none is there'}){skipped}"
+        reason = f"no request is left of {log.rows} ({log.dropped or 'none is there'})"
         raise FileFormatError(path, reason)
-    log = log.select(kept)
     if log.workers is None and columns and "worker" in columns:
         reason = f"no request says which worker served it: {columns['worker']!r} is missing"
         raise FileFormatError(path, reason)
@@ -205,7 +203,7 @@ class _Rows:
         for chunk in innermost(rows, kind.columns) if kind.name == "otlp" else rows:
             self._take(*chunk)
 
-    def _take(self, numbers: Sequence[int], rows: Any) -> None:
+    def _take(self, numbers: Sequence[int], rows: list[Any]) -> None:
         """Append the cells of a chunk of requests, given their row numbers and their rows.
 
         Requests that failed, lack an output length, or were sent to warm the server up are counted
@@ -213,13 +211,6 @@ class _Rows:
         """
         kind = self.kind
         self.count += len(numbers)
-        read_by_row = {*PHASES, *kind.columns.get("error", ()), *kind.columns.get("hashes", ())}
-        if isinstance(rows, dict) and not kind.marks and not read_by_row & rows.keys():
-            self.numbers += numbers
-            for role, taken in self._cells.items():
-                taken += rows.get(kind.name_of(role), [None] * len(numbers))
-            return
-        rows = rows_of(rows)
         if {*map(type, rows)} != {dict}:
             for number, row in zip(numbers, rows, strict=True):
                 if isinstance(row, str):
@@ -340,7 +331,7 @@ def _requests(records: Rows, requests: Callable[[Any], Iterable[Row]], is_docume
     """
     count = 0
     for numbers, values in records:
-        found = [[*requests(one)] if isinstance(one, dict) else [one] for one in rows_of(values)]
+        found = [[*requests(one)] if isinstance(one, dict) else [one] for one in values]
         rows = [*chain.from_iterable(found)]
         repeated = np.repeat(np.array(numbers, np.int64), [*map(len, found)]).tolist()
         yield range(count + 1, count + 1 + len(rows)) if is_document else repeated, rows

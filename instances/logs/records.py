@@ -16,9 +16,7 @@ from typing import IO, Any
 from instances.errors import FileFormatError
 from instances.files import LARGEST_TEXT, bounded_lines, unique_keys
 
-from .advice import refuse_text_without_requests
-from .cells import NO_OBJECT, BadRow
-from .formats import Format
+from .cells import BadRow
 
 LONGEST_RECORD = 2**24
 """Largest length of a JSON line, in characters; large, as a line may hold a long prompt."""
@@ -31,12 +29,12 @@ ROWS_AT_ONCE = 500
 
 NO_TEXT = "is not a text file: give it as CSV or JSON lines, plain or compressed with gzip"
 
-_TOO_LONG = BadRow("the row has more cells than the header", "has more cells than the header")
+_TOO_LONG = BadRow("has more cells than the header")
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 
-Rows = Iterator[tuple[Sequence[int], Any]]
+Rows = Iterator[tuple[Sequence[int], list[Any]]]
 """Chunks of records: each is a pair of line numbers (or positions in a JSON list) and a list of
-records, with a `BadRow` for each unreadable one, or a dict from column names to lists of cells."""
+records, with a `BadRow` for each unreadable one."""
 
 
 @contextmanager
@@ -62,7 +60,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
                 return
             packed = gzip.GzipFile(fileobj=stream) if head.startswith(b"\x1f\x8b") else stream
             yield io.TextIOWrapper(packed, encoding="utf-8-sig")
-        except (csv.Error, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise FileFormatError(path, f"{NO_TEXT} ({error})") from error
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise FileFormatError(path, f"not a whole gzip file: {error}") from error
@@ -83,7 +81,7 @@ def _lines_of_parquet(stream: IO[bytes], path: object) -> IO[str]:
     return io.StringIO(frame.to_json(**options))
 
 
-def records_of(stream: IO[str], path: object, wanted: Format | None) -> tuple[list[str], Rows]:
+def records_of(stream: IO[str], path: object) -> tuple[list[str], Rows]:
     """Detect from its first line whether a text is JSON or a table, and read its records.
 
     Parameters
@@ -92,8 +90,6 @@ def records_of(stream: IO[str], path: object, wanted: Format | None) -> tuple[li
         The text, from its beginning.
     path : object
         Name of the file in error messages.
-    wanted : Format or None
-        The format that the user asks for; None if the user leaves it to detection.
 
     Returns
     -------
@@ -114,26 +110,21 @@ def records_of(stream: IO[str], path: object, wanted: Format | None) -> tuple[li
     if "\0" in head:
         raise FileFormatError(path, NO_TEXT)
     start, end = head.lstrip()[0], head.rstrip()[-1]
-    if wanted is None and start != "{":
-        refuse_text_without_requests(path, head)
-    if start == "{" and end not in "{[,:" and len(head) < LONGEST_RECORD:
-        lines = chain([head], bounded_lines(stream, path, before + 1, LONGEST_RECORD))
-        return [], _json_lines((k, one) for k, one in enumerate(lines, before + 1) if one.strip())
-    text = head + stream.read(LARGEST_TEXT)
-    if len(text) > LARGEST_TEXT:
-        raise FileFormatError(path, f"is larger than {LARGEST_TEXT} characters")
-    if start in "[{":
-        values = _values(text, path)
+    if start in "[{" and (start == "[" or end in "{[,:" or len(head) == LONGEST_RECORD):
+        text = head + stream.read(LARGEST_TEXT)
+        if len(text) > LARGEST_TEXT:
+            raise FileFormatError(path, f"is larger than {LARGEST_TEXT} characters")
+        value = _decoded(text)
+        if isinstance(value, BadRow):
+            raise FileFormatError(path, value.message)
+        values = value if isinstance(value, list) else [value]
         return [], iter([(range(1, len(values) + 1), values)])
-    delimiter = max(DELIMITERS, key=head.count)
-    rows = _cells(text, delimiter, before)
-    number, header = next(rows)
-    if isinstance(header, BadRow):
-        raise FileFormatError(path, header.message, row=number)
-    header = [one.strip() for one in header]
-    if '"' in text:
-        return header, _by_name(rows, header)
-    return header, _columns(text.rstrip("\n").split("\n")[1:], delimiter, before + 2, header)
+    lines = chain([head], bounded_lines(stream, path, before + 1, LONGEST_RECORD))
+    if start == "{":
+        return [], _json_lines((k, one) for k, one in enumerate(lines, before + 1) if one.strip())
+    rows = _cells(lines, max(DELIMITERS, key=head.count), path, before)
+    header = [one.strip() for one in next(rows)[1]]
+    return header, _records(rows, header)
 
 
 def _json_lines(lines: Iterator[tuple[int, str]]) -> Rows:
@@ -142,48 +133,35 @@ def _json_lines(lines: Iterator[tuple[int, str]]) -> Rows:
         values: list[Any] = []
         with suppress(ValueError, RecursionError):
             values = _DECODER.decode(f"[{','.join(texts)}]")
-        yield numbers, values if len(values) == len(texts) else [*map(_value, texts)]
+        yield numbers, values if len(values) == len(texts) else [*map(_decoded, texts)]
 
 
-def _value(line: str) -> Any:
+def _decoded(text: str) -> Any:
     try:
-        return _DECODER.decode(line)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        return BadRow(NO_OBJECT.reason, f"is not JSON: {error}")
+        return BadRow(f"is cut off, or not JSON: {error}")
 
 
-def _values(text: str, path: object) -> list[Any]:
-    """Parse a whole text as JSON: return the items of a list, or any other value as one item."""
-    try:
-        value = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(path, f"is cut off, or not JSON: {error}") from None
-    return value if isinstance(value, list) else [value]
+def _cells(
+    lines: Iterator[str], delimiter: str, path: object, before: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row of a table: its line number, and its list of cells.
 
-
-def _cells(text: str, delimiter: str, before: int) -> Iterator[tuple[int, list[str] | BadRow]]:
-    """Yield each row of a table with quoted cells: its line number, and its list of cells.
-
-    A quoted cell may contain line ends. A row with a misplaced or unclosed quote becomes a
-    `BadRow`, and reading goes on at the next line. ``before`` is the number of skipped lines.
+    A quoted cell may contain line ends. ``before`` is the number of blank lines before the table.
     """
-    lines, start = [*io.StringIO(text)], 0
-    while start < len(lines):
-        reader = csv.reader(islice(lines, start, None), strict=True, delimiter=delimiter)
-        line = start
-        try:
-            for row in reader:
-                if row:
-                    yield before + line + 1, row
-                line = start + reader.line_num
-            return
-        except csv.Error as error:
-            reason = f"cannot be split into cells: {error}"
-            yield before + line + 1, BadRow("the row cannot be split into cells", reason)
-            start = line + 1
+    reader, line = csv.reader(lines, strict=True, delimiter=delimiter), 0
+    try:
+        for row in reader:
+            if row:
+                yield before + line + 1, row
+            line = reader.line_num
+    except csv.Error as error:
+        reason = f"cannot be split into cells: {error}"
+        raise FileFormatError(path, reason, row=before + line + 1) from None
 
 
-def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[str]) -> Rows:
+def _records(rows: Iterator[tuple[int, list[str]]], header: Sequence[str]) -> Rows:
     """Turn rows of cells into dicts by the names in the header.
 
     A row with fewer cells than the header lacks the last keys. One with more becomes a `BadRow`.
@@ -191,32 +169,6 @@ def _by_name(rows: Iterator[tuple[int, list[str] | BadRow]], header: Sequence[st
     while some := [*islice(rows, ROWS_AT_ONCE)]:
         numbers, lists = zip(*some, strict=True)
         records: list[Any] = [dict(zip(header, one, strict=False)) for one in lists]
-        for k, one in enumerate(lists):
-            if type(one) is BadRow or len(one) > len(header):
-                records[k] = one if type(one) is BadRow else _TOO_LONG
+        for k in [k for k, one in enumerate(lists) if len(one) > len(header)]:
+            records[k] = _TOO_LONG
         yield numbers, records
-
-
-def _columns(lines: list[str], delimiter: str, number: int, header: Sequence[str]) -> Rows:
-    """Split the lines of a table without quotes into cells, chunk by chunk.
-
-    A chunk whose lines all have as many cells as the header is a dict from column names to lists
-    of cells. Any other chunk is a list of one dict for each row. ``number`` is the first line's.
-    """
-    width = len(header)
-    for start in range(0, len(lines), ROWS_AT_ONCE):
-        some, first = lines[start : start + ROWS_AT_ONCE], number + start
-        if {one.count(delimiter) for one in some} == {width - 1} and width > 1:
-            cells = delimiter.join(some).split(delimiter)
-            columns = {name: cells[k::width] for k, name in enumerate(header)}
-            yield range(first, first + len(some)), columns
-        else:
-            rows = ((k, one.split(delimiter)) for k, one in enumerate(some, first) if one)
-            yield from _by_name(rows, header)
-
-
-def rows_of(records: list[Any] | dict[str, list[str]]) -> list[Any]:
-    """Return a chunk of `Rows` as a list of records; a dict of columns becomes one dict a row."""
-    if isinstance(records, list):
-        return records
-    return [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=True)]

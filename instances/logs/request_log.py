@@ -13,7 +13,7 @@ from instances.arrays import FloatArray, IntArray
 from instances.errors import InvalidValueError
 from instances.validation import as_integer, as_number, decimal
 
-from .cells import DATES, SkippedRows
+from .cells import DATES
 from .prefixes import shared_prefixes
 
 if TYPE_CHECKING:
@@ -34,15 +34,14 @@ class LogFacts:
         False for a file without arrival times; all its requests arrive at 0.
     left_out : Mapping[str, int]
         Number of requests left out for each reason: failed or broken off, without output length,
-        sent to warm the server up, or a span whose tokens another span also counts.
+        sent to warm the server up, a span whose tokens another span also counts, skipped because
+        unreadable, or empty (without prompt or output token; not yet counted in a window).
     out_of_order : int
         Requests that arrived earlier than a request on a line before theirs.
     time_unit : str or None
         Unit of the arrival times in the file, or ``"dates"``; None if it has none.
     note : str or None
         Assumptions made in reading the file, as a sentence for the user.
-    skipped : SkippedRows
-        Counts of the rows left out because they cannot be read, by reason.
     """
 
     source: str
@@ -52,14 +51,15 @@ class LogFacts:
     out_of_order: int = 0
     time_unit: str | None = None
     note: str | None = None
-    skipped: SkippedRows = field(default_factory=SkippedRows)
 
     def arrivals_note(self, span: float) -> str:
         """Describe the file's arrival times in words: their unit, and their span in seconds."""
         unit = self.time_unit
         if unit is None:
             return "no arrival times, all requests at 0"
-        return f"arrivals are {unit if unit == DATES else f'in {unit}'} and span {span:,.6g} s"
+        sorted_note = f"; sorted, {self.out_of_order} out of order" if self.out_of_order else ""
+        unit = unit if unit == DATES else f"in {unit}"
+        return f"arrivals are {unit} and span {span:,.6g} s{sorted_note}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,8 +87,6 @@ class RequestLog(LogFacts):
         Line of each request in the file, or its position in a JSON document, counted from 1.
     rows : int
         Number of all requests in the file, including those left out.
-    dropped_empty : int
-        Number of requests left out because they have no prompt token or no output token.
     workers : object array of str or None, shape (n,), or None
         Label of the replica that served each request, or None if its row names no replica. The
         whole attribute is None if no row names one.
@@ -112,7 +110,6 @@ class RequestLog(LogFacts):
     inter_token_offsets: IntArray
     row_numbers: IntArray
     rows: int
-    dropped_empty: int = 0
     workers: npt.NDArray[np.object_] | None = None
     prompt_blocks: npt.NDArray[np.object_] | None = None
     shared_tokens: IntArray | None = None
@@ -129,9 +126,7 @@ class RequestLog(LogFacts):
     @property
     def dropped(self) -> str:
         """Counts of the rows left out, by reason, as text such as ``3 failed, 1 empty``."""
-        counts = {"empty": self.dropped_empty, "skipped": len(self.skipped)}
-        counts = {**self.left_out, **counts}
-        return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
+        return ", ".join(f"{count} {why}" for why, count in self.left_out.items())
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         """Collect, by attribute name, the arrays that have one entry per request."""
@@ -259,8 +254,6 @@ class RequestLog(LogFacts):
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]
         if self.dropped:
             parts[0] += f" ({self.dropped})"
-        if self.out_of_order:
-            parts.append(f"sorted, {self.out_of_order} out of order")
         parts.append(self.arrivals_note(float(self.arrival_times[-1])))
         counts = {
             "latency": np.isfinite(self.latencies).sum(),

@@ -39,8 +39,7 @@ def _run(run: dict[str, Any]) -> Iterator[Row]:
     }
     sizes = {key: len(one) if isinstance(one, list) else None for key, one in lists.items()}
     if None in sizes.values() or len({*sizes.values()}) > 1:
-        reason = "needs lists of one length, with an entry per request"
-        yield BadRow(f"the run {reason}", f"{reason}; it has {sizes}")
+        yield BadRow(f"needs lists of one length, with an entry per request; it has {sizes}")
         return
     rate = rate_of(run)
     for k, entries in enumerate(zip(*lists.values(), strict=True)):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -82,20 +82,18 @@ class TraceReport(LogFacts):
     span_seconds: float
 
     def __str__(self) -> str:
+        kept = f"{self.source}: {self.kept} of {self.rows_in_window} rows kept"
         counts = f"{self.dropped_empty} empty, {self.dropped_too_long} too long"
-        counts += f", {self.clipped} clipped"
         unit = "arrivals in seconds"
         if self.round_seconds is not None:
             unit = f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
         parts = [
-            f"{self.source}: {self.kept} of {self.rows_in_window} rows kept ({counts})",
+            f"{kept} ({counts}, {self.clipped} clipped)",
             unit,
             self.arrivals_note(self.span_seconds),
-            *[f"sorted, {self.out_of_order} out of order"] * bool(self.out_of_order),
             *[f"{count} {why} and left out" for why, count in self.left_out.items()],
-            *[str(one) for one in (self.note, self.skipped) if one],
         ]
-        return "; ".join(parts)
+        return "; ".join(parts if self.note is None else [*parts, self.note])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +192,10 @@ def read_workload(path: str | os.PathLike[str], **options: Any) -> tuple[Workloa
 
 def trace_windows(
     path: str | os.PathLike[str], *, windows: int = 1, in_seconds: bool = False, **options: Any
-) -> Iterator[tuple[Any, TraceReport]]:
+) -> list[tuple[Any, TraceReport]]:
     """Read consecutive windows of equal length from a log, each as an instance or a workload.
 
-    Other parameters and errors are those of `read_trace`. The call checks the options, and the file
-    is read when the iterator yields the first window.
+    Other parameters and errors are those of `read_trace`.
 
     Parameters
     ----------
@@ -214,21 +211,18 @@ def trace_windows(
         reason = f"is not for windows in {'seconds' if in_seconds else 'rounds'}"
         raise InvalidValueError(None, name, options[name], reason)
     rule = TraceRule(windows=windows, **options)
-    return _windows(path, rule, in_seconds)
-
-
-def _windows(
-    path: str | os.PathLike[str], rule: TraceRule, in_seconds: bool
-) -> Iterator[tuple[Any, TraceReport]]:
     log = read_rows(path, rule.format, rule.columns, bad_rows=rule.bad_rows)
-    if not log.has_arrival_times and (rule.start_seconds or rule.duration_seconds):
+    length = rule.duration_seconds
+    if not log.has_arrival_times and (rule.start_seconds or length):
         reason = "has no arrival times: no window can be cut out of it by start_seconds or duration"
         raise FileFormatError(path, reason)
-    for index in range(rule.windows):
-        length = decimal(rule.duration_seconds or 0)
-        start = float(decimal(rule.start_seconds) + index * length)
-        window = log.window(start, rule.duration_seconds, rule.max_requests)
-        yield _problem(path, rule, window, start, in_seconds)
+    steps = [k * decimal(length or 0) for k in range(windows)]
+    starts = [float(decimal(rule.start_seconds) + step) for step in steps]
+    parts = [log.window(start, length, rule.max_requests) for start in starts]
+    return [
+        _problem(path, rule, part, start, in_seconds)
+        for start, part in zip(starts, parts, strict=True)
+    ]
 
 
 def _problem(
@@ -247,22 +241,20 @@ def _problem(
     is_kept = ~is_empty & (is_clipped | ~is_long)
     if not is_kept.any():
         counts = f"{is_empty.sum()} empty, {is_long.sum()} longer than memory_limit"
-        skipped = f"; {log.skipped}" if log.skipped else ""
-        reason = f"no request is left of the {len(log)} rows in the window ({counts}){skipped}"
+        before = f"; left out before: {log.dropped}" if log.left_out else ""
+        reason = f"no request is left of the {len(log)} rows in the window ({counts}){before}"
         raise FileFormatError(path, reason)
     times = log.arrival_times
     report = TraceReport(
         **{one.name: getattr(log, one.name) for one in fields(LogFacts)},
+        **{name: getattr(rule, name) for name in ("token_scale", "duration_seconds", "columns")},
         rows_in_window=len(log),
         kept=int(is_kept.sum()),
         dropped_empty=int(is_empty.sum()),
         dropped_too_long=int((is_long & ~is_clipped).sum()),
         clipped=int(is_clipped.sum()),
         round_seconds=None if in_seconds else rule.round_seconds,
-        token_scale=rule.token_scale,
         start_seconds=start,
-        duration_seconds=rule.duration_seconds,
-        columns=None if rule.columns is None else dict(rule.columns),
         span_seconds=float(seconds_since(times[-1:], times[0])[0]),
     )
     stem = re.sub(r"(\.(gz|csv|jsonl|json))+$", "", report.source)

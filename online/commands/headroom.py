@@ -127,7 +127,7 @@ def headroom(  # noqa: PLR0913
     if out is not None:
         with writing():
             write_atomically(out, headroom_page(found, f"Headroom of {question.workload.name}"))
-    document = {**record(found), "skipped_rows": whole.skipped}
+    document = {**record(found), "skipped_rows": whole.left_out.get("skipped", 0)}
     answer(json, "headroom", document, *_parts(found, whole, details=details))
     is_answered = found.today and (quick or found.best) and not document["errors"]
     return INTERRUPTED_STATUS if found.interrupted else 0 if is_answered else FAILED_STATUS

@@ -174,8 +174,6 @@ def _requests(
         reason = f"is too small for {len(above)} of {len(kept)} requests, the longest of which are "
         reason += f"({named} tokens): FILE(too_long=drop) leaves them out"
         raise InvalidValueError(None, "memory_limit", limit, reason)
-    if log.skipped:
-        facts["skipped"] = str(log.skipped)
     if len(kept) < len(log):
         facts["window"] = f"{len(kept)} of {len(log)} requests; others ran at the same time"
     if len(above):

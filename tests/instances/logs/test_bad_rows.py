@@ -1,4 +1,4 @@
-"""Rows that cannot be read: refused with their number, or skipped and counted by reason."""
+"""Rows that cannot be read: refused with their number, or skipped and counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from instances import FileFormatError, read_log, read_trace, read_workload, trac
 HEADER = "time,input,output,model\n"
 COLUMNS = {"arrival": "time", "prompt": "input", "output": "output"}
 GOOD = "0.5,10,20,a\n"
-INPUT, OUTPUT = (f"{one} is not a whole number from 0 to 2147483647" for one in ("input", "output"))
+COUNT = "is not a whole number from 0 to 2147483647"
 
 
 def log_of(tmp_path: Path, *rows: str, header: str = HEADER, **options):
@@ -28,43 +28,50 @@ def log_of(tmp_path: Path, *rows: str, header: str = HEADER, **options):
         ("1,10, ,a\n", "output is missing"),
         (",10,20,a\n", "time is missing"),
         ("1,10\n", "output is missing"),
-        ("1,NaN,20,a\n", INPUT),
-        ("1,10,many,a\n", OUTPUT),
-        ("1,10,12.5,a\n", OUTPUT),
-        ("1,10,-3,a\n", OUTPUT),
-        ("1,10,99999999999,a\n", OUTPUT),
-        ("soon,10,20,a\n", "time is not a time"),
-        ("2026-01-01 00:00:00,10,20,a\n", "time is not a time"),
-        ("1,10,20,a,b\n", "the row has more cells than the header"),
-        # Nothing closes this quote: it must not swallow the rows after it.
-        ('1,10,20,"a\n', "the row cannot be split into cells"),
-        ('1,10,20,"a"b\n', "the row cannot be split into cells"),
+        ("1,NaN,20,a\n", f"input 'NaN' {COUNT}"),
+        ("1,10,many,a\n", f"output 'many' {COUNT}"),
+        ("1,10,12.5,a\n", f"output '12.5' {COUNT}"),
+        ("1,10,-3,a\n", f"output '-3' {COUNT}"),
+        ("1,10,99999999999,a\n", f"output '99999999999' {COUNT}"),
+        ("soon,10,20,a\n", "time 'soon' is not a time"),
+        ("2026-01-01 00:00:00,10,20,a\n", "time .* is not a time"),
+        ("1,10,20,a,b\n", "has more cells than the header"),
     ],
 )
 def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
-    log = log_of(tmp_path, GOOD, row, GOOD, '3,11,12,"a,b"\n')
-    assert log.skipped.counts == {reason: 1}
-    assert log.skipped.first_rows == {reason: [3]}
+    rows = (GOOD, row, GOOD, '3,11,12,"a,b"\n')
+    log = log_of(tmp_path, *rows)
+    assert log.left_out == {"skipped": 1}
     assert log.row_numbers.tolist() == [2, 4, 5]
     assert log.prompt_lengths.tolist() == [10, 10, 11]
-    with pytest.raises(FileFormatError, match="1 of 4 rows cannot be read; .*'skip'") as caught:
-        log_of(tmp_path, GOOD, row, GOOD, '3,11,12,"a,b"\n', bad_rows="refuse")
+    words = f"row 3: {reason}; 1 of 4 rows cannot be read; .*'skip'"
+    with pytest.raises(FileFormatError, match=words) as caught:
+        log_of(tmp_path, *rows, bad_rows="refuse")
     assert caught.value.row == 3
+
+
+@pytest.mark.parametrize("row", ['1,10,20,"a\n', '1,10,20,"a"b\n'])
+def test_a_wrong_quote_is_refused_with_its_row(tmp_path: Path, row: str) -> None:
+    with pytest.raises(FileFormatError, match="row 3: cannot be split into cells"):
+        log_of(tmp_path, GOOD, row, GOOD)
 
 
 @pytest.mark.parametrize("bad_at", [0, 1, 3])
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"time": 1, "input": 5, "outp', "the row is not a JSON object"),
-        ("[1, 5, 3]", "the row is not a JSON object"),
-        ('{"time": 1, "input": 5, "input": 6, "output": 3}', "the row is not a JSON object"),
-        ('{"time": 1, "input": 5, "output": 3}, {"time": 1}', "the row is not a JSON object"),
-        ('{"time": 1, "input": NaN, "output": 3}', INPUT),
+        ('{"time": 1, "input": 5, "outp', "not JSON"),
+        ("[1, 5, 3]", "is not a JSON object"),
+        (
+            '{"time": 1, "input": 5, "input": 6, "output": 3}',
+            "not JSON: .*twice",
+        ),
+        ('{"time": 1, "input": 5, "output": 3}, {"time": 1}', "not JSON"),
+        ('{"time": 1, "input": NaN, "output": 3}', f"input nan {COUNT}"),
         ('{"time": 1, "input": null, "output": 3}', "input is missing"),
         ('{"time": 1, "input": "", "output": 3}', "input is missing"),
         ('{"time": 1, "input": 5}', "output is missing"),
-        ('{"time": NaN, "input": 5, "output": 3}', "time is not a time"),
+        ('{"time": NaN, "input": 5, "output": 3}', "time nan is not a time"),
     ],
 )
 def test_a_bad_line_of_json(tmp_path: Path, line: str, reason: str, bad_at: int) -> None:
@@ -75,20 +82,17 @@ def test_a_bad_line_of_json(tmp_path: Path, line: str, reason: str, bad_at: int)
     lines = [*good[:bad_at], line, *good[bad_at:]]
     path = write(tmp_path, "\n".join(lines) + "\n")
     log = read_log(path, columns=COLUMNS, bad_rows="skip")
-    assert log.skipped.first_rows == {reason: [bad_at + 1]}
+    assert log.left_out == {"skipped": 1}
     assert log.prompt_lengths.tolist() == [10, 11, 12]
-    with pytest.raises(FileFormatError, match="1 of 4 rows cannot be read") as caught:
+    words = f"row {bad_at + 1}: .*{reason}.*; 1 of 4 rows cannot be read"
+    with pytest.raises(FileFormatError, match=words):
         read_log(path, columns=COLUMNS)
-    assert caught.value.row == bad_at + 1
 
 
 def test_bad_items_of_a_json_list(tmp_path: Path) -> None:
     items = [{"time": 1, "input": 5, "output": 3}, 7, {"time": 1, "input": 5}, None]
     log = read_log(write(tmp_path, json.dumps(items)), columns=COLUMNS, bad_rows="skip")
-    assert log.skipped.first_rows == {
-        "the row is not a JSON object": [2, 4],
-        "output is missing": [3],
-    }
+    assert (log.row_numbers.tolist(), log.left_out) == ([1], {"skipped": 3})
 
 
 @pytest.mark.parametrize("bad", ["nan", "2026-13-45T00:00:00Z", "9026-01-01T00:00:00Z"])
@@ -97,37 +101,23 @@ def test_a_time_that_is_none_does_not_say_what_the_others_are(
     tmp_path: Path, bad: str, good: str
 ) -> None:
     log = log_of(tmp_path, f"{bad},1,1,a\n", f"{good},10,20,a\n", f"{good},10,20,a\n")
-    assert log.skipped.first_rows == {"time is not a time": [2]}
-    assert len(log) == 2
+    assert (log.row_numbers.tolist(), log.left_out) == ([3, 4], {"skipped": 1})
 
 
 def test_measurements_that_are_none(tmp_path: Path) -> None:
     columns = {**COLUMNS, "latency": "model"}
     log = log_of(tmp_path, "0,1,1,-2\n", "0,1,1,2.5\n", "0,1,1,slow\n", columns=columns)
-    assert log.latencies.tolist() == [2.5]
-    assert log.skipped.first_rows == {"model is not a number from 0 to 1e+16": [2, 4]}
+    assert (log.latencies.tolist(), log.left_out) == ([2.5], {"skipped": 2})
 
 
-def test_the_line_that_says_what_was_skipped(tmp_path: Path) -> None:
+def test_skipped_rows_are_counted_and_the_first_is_refused(tmp_path: Path) -> None:
     rows = [GOOD] * 1984 + ["1,5,,a\n"] * 9 + ["1,5,NaN,a\n"] * 7
-    log = log_of(tmp_path, *rows)
-    assert str(log.skipped) == (
-        "16 of 2,000 rows skipped: 9 because output is missing (rows 1986, 1987, 1988, ...), "
-        f"7 because {OUTPUT} (rows 1995, 1996, 1997, ...)"
-    )
-    assert "1984 of 2000 requests kept (16 skipped)" in str(log)
+    assert "1984 of 2000 requests kept (16 skipped)" in str(log_of(tmp_path, *rows))
     with pytest.raises(FileFormatError, match="row 1986: output is missing; 16 of 2,000 rows"):
         log_of(tmp_path, *rows, bad_rows="refuse")
-
-
-def test_most_rows_skipped_and_all(tmp_path: Path) -> None:
-    half = log_of(tmp_path, GOOD, "1,,1,a\n")
-    assert str(half.skipped) == "1 of 2 rows skipped: 1 because input is missing (row 3)"
-    most = log_of(tmp_path, GOOD, "1,,1,a\n", "1,,1,a\n")
-    assert str(most.skipped).startswith("2 of 3 rows skipped, more than half of them: 2 because")
-    with pytest.raises(FileFormatError, match=r"no request is left of 2 .*; 2 of 2 rows skipped"):
+    with pytest.raises(FileFormatError, match=r"no request is left of 2 \(2 skipped\)"):
         log_of(tmp_path, "1,,1,a\n", "1,,1,a\n")
-    with pytest.raises(FileFormatError, match=r"no request is left of 2 .*1 of 2 rows skipped"):
+    with pytest.raises(FileFormatError, match=r"no request is left of 2 \(1 skipped, 1 empty\)"):
         log_of(tmp_path, "1,,1,a\n", "1,5,0,a\n")
 
 
@@ -140,15 +130,12 @@ def test_windows_without_their_bad_rows(tmp_path: Path) -> None:
     assert instance.ids == ("row3", "row4", "row5", "row6")
     # The first row that can be read is the beginning.
     assert instance.arrival_times.tolist() == [0, 1, 2, 3]
-    assert "2 of 6 rows skipped: 1 because time is not a time (row 2)" in str(report)
-    assert instance.metadata["trace"]["skipped"]["counts"] == report.skipped.counts
+    assert "2 skipped and left out" in str(report)
+    assert instance.metadata["trace"]["left_out"] == report.left_out == {"skipped": 2}
     workload, _ = read_workload(path, **options)
     assert workload.arrival_times.tolist() == [0.0, 1.0, 2.0, 3.0]
     windows = trace_windows(path, duration_seconds=2.5, windows=2, **options)
-    counts = [len(report.skipped) for _, report in windows]
-    assert counts == [2, 2]
-    _, clean = read_trace(write(tmp_path, HEADER + GOOD, "clean"), **options)
-    assert not clean.skipped
+    assert [report.left_out["skipped"] for _, report in windows] == [2, 2]
 
 
 @pytest.mark.parametrize("zone", ["", "Z"])
@@ -156,6 +143,7 @@ def test_ends_have_a_time_zone_where_arrivals_have_one(tmp_path: Path, zone: str
     header, other = "time,input,output,end\n", {"": "Z", "Z": ""}[zone]
     rows = [f"2026-01-01 00:00:0{k}{zone},9,2,2026-01-01 00:00:09" for k in (1, 2)]
     rows = [f"{rows[0]}{zone}\n", f"{rows[1]}{other}\n"]
-    log = log_of(tmp_path, *rows, header=header, columns=COLUMNS | {"end": "end"})
-    assert log.latencies.tolist() == [8.0]
-    assert [*log.skipped.counts] == ["end has a time zone, or none, unlike the rows before"]
+    columns = COLUMNS | {"end": "end"}
+    assert log_of(tmp_path, *rows, header=header, columns=columns).latencies.tolist() == [8.0]
+    with pytest.raises(FileFormatError, match="end .* has a time zone, or none, unlike the rows"):
+        log_of(tmp_path, *rows, header=header, columns=columns, bad_rows="refuse")

@@ -59,7 +59,7 @@ def test_every_format_gives_the_same_requests(tmp_path: Path, kind: str) -> None
     is_trace = kind in TRACES
     # 0.5 comes before 0; GuideLLM writes failed requests apart, the others in the order of ends.
     assert (log.rows, log.out_of_order) == (5, 0 if is_trace else 1)
-    assert (log.left_out, log.dropped_empty) == (({}, 1) if is_trace else ({"failed": 1}, 0))
+    assert log.left_out == {"empty" if is_trace else "failed": 1}
     assert f"4 of 5 requests kept (1 {'empty' if is_trace else 'failed'})" in str(log)
     assert ("sorted, 1 out of order" in str(log)) != is_trace
 
@@ -123,8 +123,7 @@ def test_windows_of_every_format(tmp_path: Path, kind: str) -> None:
 def test_the_format_can_be_named(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path, EVERY[kind])
     assert len(read_log(path, format=name_of(kind))) == 4
-    alike = {"mooncake": "qwen-bailian"}.get(kind)
-    for other in {*FORMATS} - {name_of(kind), alike, "sglang-bench"}:
+    for other in {*FORMATS} - {name_of(kind), "sglang-bench"}:
         assert "is missing" in refused(path, format=other)
 
 
@@ -149,8 +148,7 @@ def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str) -> None:
     assert f"row {ROWS[kind]}: {FORMATS[name_of(kind)].name_of('prompt')} " in message
     assert "is not a whole number from 0 to 2147483647" in message or bad == "null"
     good, log = read_log(write(tmp_path, EVERY[kind], "good")), read_log(path, bad_rows="skip")
-    assert list(log.skipped.first_rows.values()) == [[ROWS[kind]]]
-    assert (log.rows, log.left_out) == (good.rows, good.left_out)
+    assert (log.rows, log.left_out) == (good.rows, good.left_out | {"skipped": 1})
     rest = good.select(good.prompt_lengths != 879)
     assert (len(rest), log.ids) == (len(good) - 1, rest.ids)
     for name in ("prompt_lengths", "output_lengths", "arrival_times", "latencies"):
@@ -166,7 +164,7 @@ def test_a_log_that_is_cut_off(tmp_path: Path, kind: str) -> None:
         refused(tmp_path / "log.gz")
     for length in (len(text) - 1, len(text) * 2 // 3) if text[0] in "[{" else ():
         message = refused(write(tmp_path, text[:length]))
-        assert "cut off" in message or "is not JSON" in message
+        assert "cut off" in message
 
 
 # --- what single formats have -------------------------------------------------------------------

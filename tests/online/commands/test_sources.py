@@ -90,9 +90,7 @@ def test_a_pattern_of_the_library_is_all_of_its_instances() -> None:
     assert len(problems) > 1
 
 
-@pytest.mark.parametrize(
-    "name", ["one.jsonl", "servegen.jsonl", "langfuse_trace.json", "names.csv"]
-)
+@pytest.mark.parametrize("name", ["one.jsonl", "servegen.jsonl", "names.csv"])
 def test_the_line_to_type_is_read_as_python_reads_it(tmp_path: Path, name: str) -> None:
     path = Path(__file__).parents[2] / "data" / "field" / name
     if name == "names.csv":
