@@ -121,7 +121,6 @@ def _log_formats(words: str) -> str:
     lines = ["| format | prompt, output | arrival | measured |", "| :--- | :--- | :--- | :--- |"]
     for name, one in FORMATS.items():
         roles = {role: ", ".join(map(path, paths)) for role, paths in one.columns.items()}
-        roles = {role: text for role, text in roles.items() if not role.endswith("_unit")}
         tokens = [roles.pop(role, "") for role in ("prompt", "output")]
         arrivals = [roles.pop(role) for role in list(roles) if role.startswith("arrival")]
         measured = [f"{role}: {text}" for role, text in roles.items() if role in SHOWN]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -125,28 +124,15 @@ def _dates(cells: Sequence[Any]) -> tuple[npt.NDArray[np.datetime64], npt.NDArra
 
     The second array states for each cell whether its text has a time zone.
     """
+    import pandas
+
     texts = [one.strip()[:_LONGEST_DATE] if isinstance(one, str) else "" for one in cells]
     texts = [one.replace(" UTC", "Z").replace(",", ".") for one in texts]
     zones = np.array([bool(one[19:].strip(_DIGITS)) for one in texts])
-    plain = [one.removesuffix("Z") for one in texts]
-    with warnings.catch_warnings():
-        # NumPy warns when it converts a time with a time zone to UTC.
-        warnings.simplefilter("ignore")
-        try:
-            found = np.array(plain, "datetime64[ns]")
-        except ValueError:
-            found = np.array([_date(one) for one in plain])
-    # NumPy silently turns years that do not fit int64 nanoseconds into wrong years: exclude them.
-    kept = [len(one) > 18 and one[4] == "-" and "1700" <= one < "2200" for one in plain]
-    found[~np.array(kept)] = "NaT"
-    return found, zones
-
-
-def _date(text: str) -> np.datetime64:
-    try:
-        return np.datetime64(text, "ns")
-    except ValueError:
-        return np.datetime64("NaT", "ns")
+    # Differences of other years may not fit int64 nanoseconds.
+    kept = [one if len(one) > 18 and "1700-" <= one < "2200" else "" for one in texts]
+    found = pandas.to_datetime(kept, format="ISO8601", utc=True, errors="coerce")
+    return found.tz_localize(None).to_numpy().astype("datetime64[ns]"), zones
 
 
 def nanoseconds(numbers: FloatArray, digits: int = 0) -> IntArray:

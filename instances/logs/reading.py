@@ -243,10 +243,6 @@ class _Rows:
         Rows with a cell that cannot be converted are added to ``bad`` with the reason.
         """
         measured = {role: self._numbers(role) for role in DURATIONS}
-        for role in [one for one in self._cells if one.endswith("_unit")]:
-            self._refuse(
-                [role], [one not in (None, "ms") for one in self._cells[role]], "is not ms"
-            )
         ticks = self._ticks(measured)
         prompts, outputs = (self._numbers(role).astype(np.int64) for role in ("prompt", "output"))
         gaps = self._cells.get(GAPS, [])

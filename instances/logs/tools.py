@@ -101,13 +101,12 @@ def _spans(document: dict[str, Any]) -> Iterator[Row]:
     """
     for resource in inside(document, ("resourceSpans",)):
         common = _attributes(lookup(resource, "resource"))
-        for scopes in ("scopeSpans", "instrumentationLibrarySpans"):
-            for span in inside(resource, (scopes, "spans")):
-                if isinstance(span, dict):
-                    own = {key: span[key] for key in _SPAN if key in span}
-                    own["error"] = lookup(span, "status.code") in (2, "STATUS_CODE_ERROR")
-                    span = {**common, **_attributes(span), **own}
-                yield span
+        for span in inside(resource, ("scopeSpans", "spans")):
+            if isinstance(span, dict):
+                own = {key: span[key] for key in _SPAN if key in span}
+                own["error"] = lookup(span, "status.code") in (2, "STATUS_CODE_ERROR")
+                span = {**common, **_attributes(span), **own}
+            yield span
 
 
 def innermost(
@@ -186,9 +185,8 @@ def warm_ups(records: Sequence[dict[str, Any]]) -> list[bool]:
     found = [False] * len(records)
     has_phases = {*chain.from_iterable(records)} & {*PHASES, "metadata"}
     for key in PHASES if has_phases else ():
-        values = column(records, key, f"metadata.{key}")
-        for k in [k for k, value in enumerate(values) if value is not None]:
-            value = "".join(one for one in str(values[k]).lower() if one.isalnum())
-            is_flag = "warm" in key and value in ("true", "1", "yes")
-            found[k] |= is_flag or value.startswith(("warm", "cooldown"))
+        flags = ("true", "1", "yes") if "warm" in key else ()
+        texts = [str(one).lower() for one in column(records, key, f"metadata.{key}")]
+        is_warm = [one in flags or one.startswith(("warm", "cool")) for one in texts]
+        found = [one or other for one, other in zip(found, is_warm, strict=True)]
     return found
