@@ -32,10 +32,11 @@ class EarliestDeadlineFirst(PriorityPolicy):
     reads_deadlines = True
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
+        """Prepare an empty queue of waiting requests for a new run."""
         super().reset(setup)
         self._batch_time = setup.batch_time
-        # Latest start with which each request is on time: deadline less its time in a batch alone.
+        # Latest start at which each request is on time: its deadline less its time alone in the
+        # batch.
         self._latest: dict[int, float] = {}
         self._time = 0.0
 

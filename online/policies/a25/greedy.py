@@ -31,7 +31,7 @@ class GreedyFirstComeFirstServed(Policy):
     """
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
+        """Prepare an empty queue of waiting requests for a new run."""
         self.count = self._tokens = TokenCount(setup)
         self._queue: list[tuple[float, int]] = []
         self._seen = -1

@@ -30,8 +30,8 @@ class NestedWait(Policy):
 
     - Prompts may have any lengths, and the last segment has no end.
     - A running request at stage l with a prompt of s tokens reserves l + s tokens, which its next
-      iteration needs. If it waits at the first stage of a segment and does not
-      advance, it reserves only the l + s - 1 tokens that it holds, as in [A25] Equation (14).
+      iteration needs. If it waits at the first stage of a segment and does not advance, it
+      reserves only the l + s - 1 tokens that it holds, as in [A25] Equation (14).
     - If memory would overflow, requests that wait at the first stage of a segment and do not
       advance are evicted, the last admitted first. If this is not enough, prompts that do not fit
       are not started. If the running requests alone do not fit, those admitted last are evicted.
@@ -45,7 +45,8 @@ class NestedWait(Policy):
     Parameters
     ----------
     thresholds : Sequence[int] or int, default 1
-        n_1, .., n_m: prompts of each stage that advance, for each segment.
+        n_1, .., n_m: for each segment, the prompts that its first stage needs to advance, and the
+        most of each of its stages that advance at once.
     segment_ends : Sequence[int] or int, optional
         e_1 < .. < e_m: the last stage of each segment, in output tokens. e_m has no effect and may
         be left out.
@@ -120,7 +121,7 @@ class NestedWait(Policy):
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _make_room(self, state: State, left: set[int]) -> tuple[list[int], list[int]]:
-        """Return the indices to evict and to start; requests in ``left`` need no token more."""
+        """Return the indices to evict and to start; requests in ``left`` do not advance or grow."""
         tokens = self._tokens
         planned = list(islice(state.waiting.values(), self._thresholds[0]))
         needs = [tokens.base(request.prompt_length) + 1 for request in planned]

@@ -25,10 +25,10 @@ class AEll(PriorityPolicy):
     the end of the queue. From then on the look-ahead takes its upper bound.
 
     Guarantee, with alpha = lower / upper, s = 0 and every output equal to its lower or its upper
-    bound, as M grows: at most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha <= 1/2, and at most 1
-    + 2 alpha^2 times H-SF for alpha > 1/2 ([C25] Theorem 5.2). With prompts (s > 0) the ratio may
-    be larger: if all outputs equal their upper bounds, it tends to 1 + 2 alpha as s grows. For
-    other output lengths the schedule is feasible, but no bound is known.
+    bound, as M grows: total latency at most 1 + alpha/(2 (1 - alpha)) times that of H-SF for alpha
+    <= 1/2, and at most 1 + 2 alpha^2 times for alpha > 1/2 ([C25] Theorem 5.2). With prompts (s >
+    0) the ratio may be larger: if all outputs equal their upper bounds, it tends to 1 + 2 alpha as
+    s grows. For other output lengths the schedule is feasible, but no bound is known.
 
     The paper leaves the restart open. Here an evicted request may start again from the next round
     on, or in the same round if no other request runs. A request with equal bounds is never evicted.
@@ -70,10 +70,10 @@ class AEll(PriorityPolicy):
 class TwoPointSwitch(Policy):
     """A_l where alpha < alpha* = (3 - sqrt 5)/2, A_min otherwise ([C25] Section 5.1).
 
-    Guarantee, with s = 0 and every output equal to its lower or its upper bound, as M grows: at
-    most 1 + alpha/(2 (1 - alpha)) times H-SF for alpha < alpha*, and at most (3 - alpha)/2 times
-    H-SF for alpha >= alpha*. Both are at most (3 + sqrt 5)/4, about 1.309 ([C25] Theorems 5.1,
-    5.2). With prompts (s > 0) the ratio may be larger.
+    Guarantee, with alpha = lower / upper, s = 0 and every output equal to its lower or its upper
+    bound, as M grows: at most 1 + alpha/(2 (1 - alpha)) times the total latency of H-SF for alpha <
+    alpha*, and at most (3 - alpha)/2 times for alpha >= alpha*. Both are at most (3 + sqrt 5)/4,
+    about 1.309 ([C25] Theorems 5.1, 5.2). With prompts (s > 0) the ratio may be larger.
 
     The paper leaves open how alpha is known. Here it is the smallest lower bound over the largest
     upper bound of the requests that arrive first. The choice of A_l or A_min then holds for the

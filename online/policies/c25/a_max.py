@@ -16,8 +16,8 @@ class AMax(PriorityPolicy):
     is evicted.
 
     Guarantee, with alpha = lower / upper, equal prompts and all requests at once, as M grows: at
-    most (1/alpha)(1 + 1/alpha)/2 times H-SF. On the worst instance the ratio is at least
-    (1/alpha)(1 + alpha^(-1/2))/2 ([C25] Theorems 3.3, 3.4).
+    most (1/alpha)(1 + 1/alpha)/2 times the total latency of H-SF. On the worst instance the ratio
+    is at least (1/alpha)(1 + alpha^(-1/2))/2 ([C25] Theorems 3.3, 3.4).
 
     The paper leaves unequal bounds open. Here the smallest go first, which starts the most requests
     if prompts are equal. A request draws its random place among equal bounds on arrival and keeps
@@ -39,13 +39,14 @@ class AMax(PriorityPolicy):
         self.fit = fit
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue and keep the random stream."""
+        """Prepare an empty queue for a new run, with its random stream."""
         super().reset(setup)
         self._rng = setup.rng
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
         if self.fit == "peaks":
-            # A request is overdue only if its output exceeds its upper bound.
+            # Overdue requests have more output than their upper bounds. There are none if the
+            # predictions hold.
             late = [self._spans[index] for index in self._overdue]
             reserved = self._reserved + sum(held + end - begun for begun, end, held in late)
             if reserved + base + rounds > self._memory_limit:

@@ -28,10 +28,10 @@ class AMin(PriorityPolicy):
     of an evicted request is the number of tokens that it had generated. Upper bounds are never
     used. If the lower bounds differ between requests, this is Algorithm 5.
 
-    Guarantee, with equal prompts and all requests at once, as M grows: O(log(1/alpha)) times H-SF.
-    It is proved for s = 0; for larger s the constant grows with s over the upper bound. No policy
-    that does not know the outputs has a better asymptotic ratio ([C25] Theorems 4.2, 4.3, Corollary
-    4.10; closed forms in `online.theory`).
+    Guarantee, with equal prompts and all requests at once, as M grows: total latency
+    O(log(1/alpha)) times that of H-SF. It is proved for s = 0; for larger s the constant grows with
+    s over the upper bound. No policy that does not know the outputs has a better asymptotic ratio
+    ([C25] Theorems 4.2, 4.3, Corollary 4.10; closed forms in `online.theory`).
 
     The paper leaves some rules open. Here a running request that has generated o~ tokens without
     being done is planned to end in the next round. o~ never decreases, even if a request is evicted
@@ -63,8 +63,8 @@ class AMin(PriorityPolicy):
     Parameters
     ----------
     overdue : str, default "grow"
-        Memory for requests that exceed their bound: ``"grow"`` any, ``"reserve"`` that of each
-        other.
+        Memory into which requests may grow beyond their bound: ``"grow"`` all that is free,
+        ``"reserve"`` only that freed by other such requests.
     """
 
     randomized = True
@@ -74,7 +74,7 @@ class AMin(PriorityPolicy):
         self.overdue = overdue
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue; every bound o~ is the lower end of the prediction again."""
+        """Prepare a run in which every bound o~ is the lower end of the prediction again."""
         super().reset(setup)
         self._rng = setup.rng
         self._bounds: dict[int, int] = {}

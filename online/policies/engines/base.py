@@ -44,7 +44,7 @@ class EnginePolicy(Policy):
         self.reads_deadlines = self.order == "deadline"
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue.
+        """Prepare an empty queue of waiting requests for a new run.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class ReservingPolicy(EnginePolicy):
     max_new_tokens: int | None = ranged(None, minimum=1)
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue.
+        """Prepare an empty queue, and take the run's memory rule and limit.
 
         Raises
         ------
@@ -105,12 +105,15 @@ class ReservingPolicy(EnginePolicy):
         self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
 
     def _longest_output(self, request: VisibleRequest, room: int) -> int:
-        """Return the longest output of a request, tokens, if prompt and output fit in ``room``."""
+        """Return the longest output of a request, tokens; prompt and output fit in ``room``."""
         most = self.max_new_tokens or request.prediction.upper
         return max(0, min(most, room - request.prompt_length))
 
     def _memory(self, running: RunningRequest, round_index: int) -> int:
-        """Return a running request's memory after a round, in tokens, if it advances until then."""
+        """Return the tokens that a running request holds after round ``round_index``.
+
+        It is assumed to advance in every round until then.
+        """
         tokens = running.request.prompt_length + running.rounds_run(round_index)
         return self._rule.held(tokens - self._rule.unstored)
 
@@ -150,15 +153,18 @@ class ServingPolicy(EnginePolicy):
         self.preempts = self.preemption == "recompute"
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue, and the memory limit less the watermark."""
+        """Prepare an empty queue and the memory that admission may use."""
         super().reset(setup)
         self.count = self._tokens = TokenCount(setup, holds=True)
-        # The watermark as an exact fraction: 0.01 is 1/100, not the nearest float.
+        # An exact fraction of the limit: a watermark of 0.01 is 1/100, not the nearest float.
         left_free = int(as_fraction(self.watermark, "policy", "watermark") * self._tokens.limit)
         self._ceiling = self._tokens.limit - left_free
 
     def _admits(self, memory: int, batch: int) -> bool:
-        """Return whether the first waiting request may join a batch of ``memory`` tokens."""
+        """Return whether the first waiting request fits into a batch.
+
+        ``memory`` is the number of tokens, ``batch`` the number of requests in it.
+        """
         if not self._queue or batch >= self.max_num_seqs:
             return False
         return not batch or memory + self._first_memory(self._queue.head) <= self._ceiling

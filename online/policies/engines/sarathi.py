@@ -1,4 +1,4 @@
-"""Sarathi-Serve's scheduler: decodes first, prompts in chunks beside them."""
+"""Sarathi-Serve's scheduler: decodes first, then prompts in chunks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Sarathi(ServingPolicy):
             evicted.append(latest)
             memory -= self._tokens.held(running[latest])
         started = [] if evicted else self._begun(len(batch), needed, budget, prefill)
-        # The tokens allotted to each prompt stay the same until a prompt is processed or a request
+        # Each prompt gets the same tokens in every round until a prompt is finished or a request
         # ends, so no decision is needed before.
         changes = evicted or finished or any(prefill[i] == self._prompt(i) for i in started)
         emptied = len(evicted) == len(running) and not started

@@ -16,13 +16,13 @@ from .base import ReservingPolicy
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
 DECAY_ROUNDS = 600
-"""The ratio falls from 0.7 to 0.14 of 0.7 in so many decode rounds; see `SGLang`."""
+"""Decode rounds in which the reserved share of future outputs falls from 0.7 to 0.14 times 0.7."""
 
 RETRACT_ROUNDS = 20
-"""Decode rounds for which the ratio reserves memory after a request was retracted; see `SGLang`."""
+"""Future tokens of each request that the reserved share covers after a preemption."""
 
 LONGEST_ESTIMATE = 4096
-"""Largest number of output tokens for which admission reserves memory, for each request."""
+"""Largest number of output tokens of one request for which admission reserves memory."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Room:
         return self.free > 0 and min(self.most, self.chunk) <= 0
 
     def take(self, tokens: int, block: int, longest: int) -> None:
-        """Reserve a prompt of ``tokens`` (whole blocks), one more block, and an output."""
+        """Reserve memory for a prompt of ``tokens`` in whole blocks, a block and an output."""
         self.taken += tokens + block
         self.reserved += tokens + block + min(longest, LONGEST_ESTIMATE)
         self.most -= tokens
@@ -146,7 +146,7 @@ class SGLang(ReservingPolicy):
         super().__post_init__()
         self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
-        # The ratios are floats, not exact fractions, since the engine computes in floats.
+        # Shares of future outputs to reserve. They are floats, since the engine computes in floats.
         self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
         self._least_ratio = self._first_ratio * LEAST_SHARE
         self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
@@ -186,7 +186,7 @@ class SGLang(ReservingPolicy):
         super().arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove finished requests and the mark that the batch is full."""
+        """Remove finished requests; the batch is no longer marked full."""
         for request in requests:
             if self._end_of.pop(request.index, None) is None:
                 self._prefilled.remove(request.index)
@@ -206,7 +206,8 @@ class SGLang(ReservingPolicy):
         self._decoding = not batch or self._mixed
         if batch:
             if self._mixed:
-                # The ratio does not fall in a round that also processes prompts.
+                # The reserved share of future outputs does not fall in a round that also processes
+                # prompts.
                 self._set_ratio(self._ratio_now(), self._decodes + 1)
             started = [index for index in batch if index not in state.running]
             held = [] if self._mixed else [i for i in state.running if i not in batch]
@@ -214,12 +215,12 @@ class SGLang(ReservingPolicy):
             return Decision(start=started, hold=held, prefill=cut, wake=now + 1)
         retracted = self._retract(state)
         again = retracted or (self._queue and not self._full)
-        # A round in which nothing runs takes no time.
+        # In continuous time a round without running requests takes no time.
         takes_time = len(retracted) < len(state.running) or not self._is_timed
         return Decision(preempt=retracted, wake=now + takes_time if again else math.inf)
 
     def _count(self, now: int) -> None:
-        """Add the decode rounds since the last decision to their count."""
+        """Add the decode rounds since the last decision to the count of decode rounds."""
         if self._decoding:
             self._decodes += now - self._round
         self._round = now
@@ -227,9 +228,9 @@ class SGLang(ReservingPolicy):
     def _join(self, state: State) -> None:
         """Move requests whose prompts were processed in the last round to those that decode."""
         if self._chunked is not None or not self._end_of or self._mixed:
-            # The mark "full" ends with this round in three cases. A cut prompt counts as a request
-            # that leaves the batch. A batch in which no request had decoded, or with mixed decodes,
-            # is rebuilt.
+            # The batch is no longer marked full in three cases. After a round with a cut prompt,
+            # the engine counts this prompt as a request that left the batch. If no request decoded
+            # before, or decodes were mixed with prompts, the engine builds a new batch.
             self._full = False
         joined = {}
         for index in self._prefilled:
@@ -354,7 +355,8 @@ class SGLang(ReservingPolicy):
             room.ends = sorted((end for end in ends if end[0] > 0), key=lambda end: end[0])
         elif (end := end_of(index))[0] > 0:
             places = (i for i, (left, _) in enumerate(room.ends) if end[0] <= left)
-            # A new longest entry goes before the last one, not after it, as in the engine.
+            # Entries are sorted by remaining output, but a new longest one goes before the last
+            # entry, as in the engine.
             room.ends.insert(next(places, max(len(room.ends) - 1, 0)), end)
         free -= needed
         for ended, (left, held) in enumerate(room.ends):
@@ -397,7 +399,7 @@ class SGLang(ReservingPolicy):
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}
         emitted = sum(tokens + RETRACT_ROUNDS for tokens, _ in stay)
         longest = sum(self._longest(index) for index in self._end_of)
-        # The ratio does not fall in the round of a retraction.
+        # The reserved share of future outputs does not fall in the round of a preemption.
         self._set_ratio(min(1.0, emitted / (longest + 1)), self._decodes + 1)
         self._full = False
         return retracted

@@ -108,9 +108,9 @@ class TensorRTLLM(ReservingPolicy):
         decoding = [index for index in state.running if index not in paused]
         held = decoding[self.max_num_tokens :]
         started = [] if paused else self._admitted(state, memory)
-        # Until a request ends or arrives, memory use only grows and the token budget is constant,
-        # so nothing more can start. A request held by the budget counts as growing too: while one
-        # is held, the next round is decided again.
+        # If no request was paused, started or held, none can start before a request ends or
+        # arrives: memory use only grows, and the token budget is constant. Held requests are those
+        # above the token budget. Each round chooses them again.
         again = paused or started or held
         # In continuous time a round without running requests takes no time.
         takes_time = bool(started or decoding) or not self._is_timed

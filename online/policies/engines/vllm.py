@@ -54,9 +54,9 @@ class VLLM(EnginePolicy):
 
     Each step serves the running requests first, in order of admission, then the waiting ones. A
     request processes as many of its unprocessed tokens as the budget ``max_num_batched_tokens`` has
-    left. A prompt that gets fewer tokens than it has is continued in the next step.
+    left. A prompt that gets fewer tokens than it needs is continued in the next step.
 
-    If there is no free block for the tokens of a running request, the last of the running requests
+    If there is no free block for the tokens of a running request, the running request admitted last
     is preempted, which may be the same one. It loses its blocks, keeps its output tokens, and waits
     in front of all others. A step that preempts admits no request. Otherwise waiting requests are
     admitted in order, up to the first that does not fit. A request fits if blocks for all its
@@ -77,7 +77,7 @@ class VLLM(EnginePolicy):
     They stand in ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and
     ``request_queue.py``, ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``. Left out are
     prompts that share a prefix, speculative decoding, encoders, adapters, pipelines, remote caches,
-    sliding windows and the longest sequence of a model. Also left out is the token that the
+    sliding windows and a model's limit on the sequence length. Also left out is the token that the
     asynchronous scheduler computes in vain for a request that ends before its longest output:
     outputs end here where the engine expects it.
 
@@ -96,8 +96,8 @@ class VLLM(EnginePolicy):
         Whether a prompt that exceeds the rest of the budget is cut. If not, it waits, and all
         requests behind it.
     prefill_schedule_interval : int, default 1
-        Steps from one that processes prompts to the next that may. It applies while a request emits
-        tokens and the last step that could admit left no request waiting.
+        Least number of steps from one that processes prompts to the next. It applies while a
+        request emits tokens and the last step that could admit requests left none waiting.
     scheduler_reserve_full_isl : bool, default True
         Whether admission requires free blocks for all tokens of a request, not only for those
         processed in the first step.
@@ -143,12 +143,12 @@ class VLLM(EnginePolicy):
         rule = setup.memory_rule
         self._size = rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
-        # 1 if the newest token is stored in the step that emits it, 0 if in the next step.
+        # 1 if a request stores its newest output token in the step that emits it, 0 if in the next.
         self._newest = 1 - rule.unstored
         blocks = setup.memory_limit // self._size
         self._pool = BlockPool(blocks, keeps=self.prefix_caching)
-        # Blocks of the watermark. The engine counts one reserved null block more, and computes in
-        # floats.
+        # Blocks that admission leaves free. As in the engine, the share applies to one block more,
+        # its reserved null block, and the product is a float.
         self._left_free = int(self.watermark * (blocks + 1))
         self._jobs: dict[int, Job] = {}
         self._running: list[Job] = []
@@ -181,8 +181,8 @@ class VLLM(EnginePolicy):
         now = state.round_index
         self._catch_up(now)
         if any(j.finished_at is not None and j.finished_at < state.time for j in self._running):
-            # Since the request finished, the engine was idle or planned an empty step, which frees
-            # its blocks.
+            # A request finished before this time. The engine has since been idle or planned an
+            # empty step, so the blocks of the request are free now.
             self._free_finished()
         running, self.scheduled, self.preempted = list(state.running), {}, []
         self._limit_prompts()
@@ -326,7 +326,7 @@ class VLLM(EnginePolicy):
             self._queue.push(job.request, -self._gave_way if in_front else None)
 
     def _steps_alike(self) -> int:
-        """Return how many more steps give one token to each of the same running requests."""
+        """Return how many further steps repeat this one: the same requests, one token each."""
         running = self._running
         if self.preempted or not running or len(self.scheduled) < len(running):
             return 0
@@ -334,14 +334,14 @@ class VLLM(EnginePolicy):
             return 0
         if self._defers_prompts and self._queue:
             return 0
-        # No block is freed in these steps, so a waiting request that does not fit now does not fit
-        # then. They end when the free blocks and the free tokens in held blocks are used up.
+        # Steps are alike until the free blocks, and the free places in the blocks of the requests,
+        # are used up. No block is freed before, so no waiting request fits.
         each, rest = divmod(self._pool.free, len(running))
         spare = [job.blocks * self._size - job.length - self._newest for job in running]
         return each * self._size + sorted(spare)[rest]
 
     def _carry_out(self, now: int) -> None:
-        """Update the jobs and counters as after the planned step."""
+        """Update the records of all requests as if the planned step had run."""
         for job in self._running:
             tokens = self.scheduled.get(job.index)
             if tokens is None:
@@ -363,7 +363,7 @@ class VLLM(EnginePolicy):
             self._free_finished()
 
     def _catch_up(self, now: int) -> None:
-        """Update the jobs for the steps since the last decision, each of one token a request."""
+        """Update the records for the steps since the last decision, of one token a request each."""
         steps = now - self._planned_until
         if steps <= 0:
             return

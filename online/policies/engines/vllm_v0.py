@@ -61,8 +61,7 @@ class VLLMV0(ServingPolicy):
                 break
             evicted.append(latest)
             excess -= self._tokens.held(running[latest]) + 1
-        # Memory use only grows until a request completes or arrives, so no waiting request fits
-        # before.
+        # Memory use only grows until a request completes, so no waiting request fits before.
         wake = now + 1 if 0 < len(evicted) < len(running) else math.inf
         return self._sent_back(state, evicted, wake=wake)
 

@@ -10,10 +10,10 @@ from online.policy_interface import Decision, Policy, Setup, State, VisibleReque
 from online.policy_interface.token_count import TokenCount
 
 SLICING_FACTOR = (7 + math.sqrt(13)) / 6
-"""Ratio of successive slices that minimises the proved ratio of GSA, 61.92 ([F26] Theorem 3.15)."""
+"""Growth of slices in geometric slicing with the least proved ratio, 61.92 ([F26] Theorem 3.15)."""
 
 BATCHING_FACTOR = 4 / 3
-"""Ratio of successive slices that minimises the proved ratio of GBA, 32/3 ([F26] Theorem 4.1)."""
+"""Growth of slices in geometric batching with the least proved ratio, 32/3 ([F26] Theorem 4.1)."""
 
 
 def pipeline_peak(parallel: int, slice_length: int, prompt_length: int) -> int:
@@ -28,7 +28,10 @@ def pipeline_peak(parallel: int, slice_length: int, prompt_length: int) -> int:
 
 
 def most_parallel(slice_length: int, prompt_length: int, memory_limit: int) -> int:
-    """Return how many slices can run at once in a staggered pipeline, >= 1 ([F26] Lemma 3.4)."""
+    """Return how many requests can run at once in a staggered pipeline ([F26] Lemma 3.4).
+
+    This is the largest k whose `pipeline_peak` is at most ``memory_limit`` tokens, or 1.
+    """
     parallel = (2 * memory_limit - slice_length + 1) // (2 * prompt_length + slice_length + 1)
     while pipeline_peak(parallel + 1, slice_length, prompt_length) <= memory_limit:
         parallel += 1
@@ -106,7 +109,7 @@ class GeometricSlicing(Policy):
             del self._phases[request.index]
 
     def decide(self, state: State) -> Decision:
-        """Send back requests whose slice is over, and start those whose start is due."""
+        """Send back requests whose slice is over, and start requests that are due."""
         now = state.round_index
         evict: list[int] = []
         end = None

@@ -41,7 +41,7 @@ class AlphaProtection(Policy):
         self.alpha = float(self._protected)
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue."""
+        """Prepare an empty queue and the threshold (1 - alpha) M for a new run."""
         self.count = self._tokens = TokenCount(setup)
         self._rng = setup.rng
         self._threshold = math.floor((1 - self._protected) * self._tokens.limit)
@@ -105,7 +105,7 @@ class AlphaBetaClearing(AlphaProtection):
         self.beta = as_number(beta, "policy", "beta", above=0, maximum=1)
 
     def cleared(self, state: State) -> list[int]:
-        """Return the running requests to send back on overflow, drawn until the rest fits."""
+        """Return the running requests that random draws send back until the others fit."""
         indices = list(state.running)
         draws = self._rng.geometric(self.beta, len(indices))
         excess = self._tokens.excess(state)

@@ -21,10 +21,11 @@ _INFINITY = np.iinfo(np.int64).max // 4
 
 
 def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
-    """Return the positions of requests that fit if their peaks s + o are taken in this order.
+    """Return the positions of requests that fit in M when they are tried in this order.
 
-    A request that does not fit is skipped. Each step takes all requests up to the next one that
-    does not fit, then drops all requests larger than the memory left.
+    ``peaks`` are the largest tokens s + o of each request, and the peaks of the result sum to at
+    most M. A request that does not fit is skipped. Each step takes all requests up to the next one
+    that does not fit, then drops all requests larger than the memory left.
     """
     candidates = np.arange(len(peaks))
     taken = [candidates[:0]]
@@ -90,7 +91,10 @@ def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
 
 
 def exact_batch(prompts: IntArray, outputs: IntArray, memory_limit: int) -> IntArray:
-    """Return a largest batch of least F, by dynamic programming ([W25] Algorithm 2)."""
+    """Return a batch of least F, a largest one, by dynamic programming ([W25] Algorithm 2).
+
+    F is (sum of outputs) / (number of requests)^2.
+    """
     return least_f(prompts + outputs, outputs, memory_limit)
 
 
@@ -103,10 +107,11 @@ def scaled_batch(
 ) -> IntArray:
     """Return a batch of small F by dynamic programming on rounded memory ([W25] Algorithm 3).
 
-    Peaks s + o and M are divided by lambda = max(1, epsilon M / precision) and rounded down. Every
-    batch that fits in M also fits after rounding, so the F found is at most the least F of batches
-    that fit. But the peaks of the batch found may exceed M, by less than lambda for each request.
-    The paper's factor 1 + epsilon thus holds for F, not for feasibility.
+    F is (sum of outputs) / (number of requests)^2. Peaks s + o and M are divided by lambda = max(1,
+    epsilon M / precision) and rounded down. Every batch that fits in M also fits after rounding, so
+    the F found is at most the least F of batches that fit. But the peaks of the batch found may
+    exceed M, by less than lambda for each request. The paper's factor 1 + epsilon thus holds for F,
+    not for feasibility.
     """
     factor = max(1.0, epsilon * memory_limit / precision)
     weights = np.floor((prompts + outputs) / factor).astype(np.int64)
@@ -118,14 +123,15 @@ def local_swap(
 ) -> IntArray:
     """Exchange one request at a time while F falls ([W25] Algorithm 4 from line 9 on).
 
-    The number of requests stays the same, so F falls if the request that enters has a smaller
-    output than the one that leaves. The paper does not state the order of exchanges. Here each step
-    makes the exchange that lowers the sum of outputs most, and of several the one whose entering
-    request has the smallest peak s + o. The search ends when no exchange lowers F, so the result is
-    never worse than ``start``. Cost: O(n) for each exchange.
+    F is (sum of outputs) / (number of requests)^2. The number of requests stays the same, so F
+    falls if the request that enters has a smaller output than the one that leaves. The paper does
+    not state the order of exchanges. Here each step makes the exchange that lowers the sum of
+    outputs most, and of several the one whose entering request has the smallest peak s + o. The
+    search ends when no exchange lowers F, so the result is never worse than ``start``. Cost: O(n)
+    for each exchange.
     """
     peaks = prompts + outputs
-    # A request can enter only if it fits together with the smallest peaks of a batch less one.
+    # A request can enter a batch of this size only if it fits with the smallest other peaks.
     others = int(np.partition(peaks, len(start) - 1)[: len(start) - 1].sum())
     pool = np.flatnonzero(peaks <= memory_limit - others)
     inside = np.zeros(len(peaks), dtype=bool)

@@ -36,14 +36,14 @@ class SortedF(PlannedPrefixPolicy):
 class SortedFExact(SortedF):
     """Sorted-F with batches of least F by dynamic programming ([W25] Algorithm 2).
 
-    Cost: O(n k M) for a batch, with n waiting requests of which at most k fit together. This suits
-    about a hundred requests. A table of more than `LARGEST_TABLE` cells raises an error. Of batches
-    of equal F the largest is taken ([W25] Algorithm 1, line 4). The paper does not order batches of
-    equal F and size.
+    F of a batch X is (sum of outputs) / |X|^2. Cost: O(n k M) for a batch, with n waiting requests
+    of which at most k fit together. This suits about a hundred requests. A table of more than
+    `LARGEST_TABLE` cells raises an error. Of batches of equal F the largest is taken ([W25]
+    Algorithm 1, line 4). The paper does not order batches of equal F and size.
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch of least F."""
+        """Return a batch X of least F(X) = (sum of outputs) / |X|^2."""
         return exact_batch(prompts, outputs, self._memory_limit)
 
 
@@ -51,8 +51,9 @@ class SortedFExact(SortedF):
 class SortedFScaled(SortedF):
     """Sorted-F with batches by dynamic programming on rounded memory ([W25] Algorithm 3).
 
-    Rounding memory down gives batches whose F is at most the least one, but a batch may need more
-    than M. Phase 2 then starts only the requests that fit.
+    F of a batch X is (sum of outputs) / |X|^2. With memory rounded down, the F found is at most the
+    least F of batches that fit in M, but the batch found may need more than M. Phase 2 then starts
+    only the requests that fit.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class SortedFScaled(SortedF):
         self.precision = as_integer(precision, "policy", "precision", minimum=1)
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch of about least F, which may need more than M."""
+        """Return a batch X of small F(X) = (sum of outputs) / |X|^2; it may need more than M."""
         return scaled_batch(prompts, outputs, self._memory_limit, self.epsilon, self.precision)
 
 
@@ -75,13 +76,13 @@ class SortedFScaled(SortedF):
 class SortedFSwap(SortedF):
     """Sorted-F with smallest peaks s + o first, improved by exchanges ([W25] Algorithm 4).
 
-    The only guarantee is that no exchange of two requests lowers F of a batch. The paper states no
-    order of exchanges: here the one that lowers F most is made. Cost: O(n log n) for a batch and
-    O(n) for each exchange.
+    The only guarantee is that no exchange of two requests lowers F = (sum of outputs) / |X|^2 of a
+    batch X. The paper states no order of exchanges: here the one that lowers F most is made. Cost:
+    O(n log n) for a batch and O(n) for each exchange.
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch whose F no exchange of two requests lowers."""
+        """Return a batch X for which no exchange lowers F(X) = (sum of outputs) / |X|^2."""
         return swap_batch(prompts, outputs, self._memory_limit)
 
 
