@@ -27,8 +27,8 @@ class PriorityPolicy(Policy):
     is enough to test the rounds in which requests complete ([J25]). The expected output length is
     the upper end of the prediction, which is the true length unless predictions are given. It
     counts as at most M - s, since no longer request exists. A request is overdue if it has reached
-    its expected end and is not done. It is then assumed to finish in the next round, in every round
-    again. If memory overflows because of it, requests are evicted, those started last first.
+    its expected end and is not done. In every round the test then assumes that it finishes in the
+    next one. If memory overflows because of it, requests are evicted, those started last first.
 
     A subclass may also change `expected_output` (the output length in the look-ahead),
     `eviction_order` (the order of evictions on overflow), `sent_back` (requests evicted even
@@ -50,7 +50,7 @@ class PriorityPolicy(Policy):
     """
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue and an empty memory forecast."""
+        """Prepare an empty queue and an empty forecast of the memory of running requests."""
         self.count = self._tokens = TokenCount(setup)
         self._memory_limit = self._tokens.limit
         self._queue: list[tuple[tuple[Any, ...], int]] = []
@@ -203,7 +203,7 @@ class PriorityPolicy(Policy):
         return list(evicted)
 
     def _take_out(self, index: int, state: State, now: int) -> int:
-        """Evict a running request from the records; return its tokens in the next round."""
+        """Remove a running request from the records; return the tokens it would hold next round."""
         running = state.running[index]
         self.on_evicted(running, now)
         self._forget(index, now)

@@ -1,4 +1,4 @@
-"""Prediction models: what a policy is told of output lengths before they are known.
+"""Prediction models of output lengths, for policies that do not know these in advance.
 
 Every model draws a `Prediction` for each request at its arrival; policies see nothing else. The
 intervals are those of [C25]: one for all (Section 2), disjoint buckets (Section 4.2), and
@@ -112,7 +112,7 @@ class IntervalPredictions(_Model):
 
 @dataclass(frozen=True)
 class BucketPredictions(_Model):
-    """Disjoint intervals; the prediction is the one that has the output ([C25] Section 4.2).
+    """Disjoint intervals; a prediction is the interval of the output length ([C25] Section 4.2).
 
     Interval j goes from ``upper_ends[j - 1] + 1``, or from 1 for the first, to ``upper_ends[j]``.
     [C25] Section 6 takes the ten ends 100, 200, .., 1000.
@@ -180,8 +180,8 @@ class NoisyPredictions(_Model):
 
     The point is uniform on the integers o - delta .. o + delta that are at least 1. The interval is
     [point - delta, point + delta], which contains the true length o. With ``wrong`` > 0 that share
-    of the requests gets a point uniform on 1 .. 2 (o + delta) instead. Its interval also has the
-    width of delta, but may miss o. This models the "high probability" of [J25].
+    of the requests gets a point uniform on 1 .. 2 (o + delta) instead. The interval is again [point
+    - delta, point + delta], but it may miss o. This models the "high probability" of [J25].
 
     Parameters
     ----------

@@ -197,7 +197,7 @@ class Spec(Generic[Made]):
             # or the call has **names.
             if len(given) == len(call.args) + len(call.keywords):
                 return given
-        raise cls._refused(text, "has arguments unlike KEY=VALUE of 0.2, word, 'text' or [1, 2]")
+        raise cls._refused(text, "has arguments unlike KEY=0.2, KEY=word, KEY='text' or KEY=[1, 2]")
 
     @classmethod
     def _refused(cls, text: str, reason: str) -> InvalidValueError:
@@ -254,13 +254,13 @@ class Spec(Generic[Made]):
 
 
 class PolicySpec(Spec[Policy]):
-    """A policy with its parameters."""
+    """A policy by registered name or as a user-defined class or object, with its parameters."""
 
     kind, base, registry = "policy", Policy, POLICIES
 
 
 class RouterSpec(Spec[Router]):
-    """A router with its parameters."""
+    """A router by registered name or as a user-defined class or object, with its parameters."""
 
     kind, base, registry = "router", Router, ROUTERS
 
@@ -282,7 +282,7 @@ def _received(
 
 
 def _settings_of(thing: Policy | Router) -> dict[str, Any]:
-    """Return the parameters of an object that it stores and that differ from their defaults."""
+    """Return the parameters of an object's class, as the object stores them, without defaults."""
     return {
         key: value
         for key, one in named_parameters(type(thing)).items()

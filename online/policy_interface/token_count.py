@@ -42,7 +42,7 @@ class TokenCount:
             self._margin -= rule.unstored
 
     def base(self, prompt_length: int) -> int:
-        """Return the count of a request's tokens less the rounds in which it has advanced."""
+        """Return the constant part of a request's count: its tokens less the rounds advanced."""
         return prompt_length - self.prefill_rounds + self._margin
 
     def rounds(self, output_length: int) -> int:

@@ -100,7 +100,7 @@ def test_text_names_policies(text: str) -> None:
 
 
 CHOICE = "names no Policy: write :LeastVolume or :Unfinished or :ready"
-UNREADABLE = "has arguments unlike KEY=VALUE"
+UNREADABLE = "has arguments unlike KEY=0.2"
 REFUSED = {
     "rules.py": CHOICE,
     "rules.py:": CHOICE,
