@@ -138,7 +138,7 @@ class _Replica(Simulation):
         self.advance(math.inf)
         return self.finish(problem)
 
-    # --- see `ReplicaView` -------------------------------------------------------------------
+    # --- properties of `ReplicaView` ---------------------------------------------------------
 
     @property
     def sent(self) -> int:

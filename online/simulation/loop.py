@@ -39,7 +39,7 @@ from .recorder import record
 from .run import Run, RunStatus
 
 IDLE_EPOCHS = 10_000
-"""Decisions in one round that end a run as a livelock or stalled, beyond one a waiting request."""
+"""Decisions in one round, plus one for each waiting request, after which a run ends as stuck."""
 
 FRUITLESS_LIFETIMES = 200
 """Rounds without progress that end a run, as multiples of the longest request's rounds."""

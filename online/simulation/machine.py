@@ -25,7 +25,7 @@ from online.policy_interface.token_count import TokenCount
 from .batch import Batch
 
 BEGINS, LEAVES = -2, -3
-"""Codes of actions: an attempt begins and advances from then on; a request leaves the batch."""
+"""Codes of actions: an attempt begins and then advances; a request leaves the batch."""
 
 RUNS, COMPLETED, PREEMPTED, EVICTED = range(4)
 """How an attempt has ended: 0 not yet, 1 by completion, 2 by preemption, 3 by eviction."""
@@ -104,7 +104,7 @@ class Machine:
     actions : list[tuple[int, int, int, int, Collection[int]]]
         Changes of what requests do: round of the change; number of prompt tokens (a chunk) a round,
         0 for held, or a code (`ADVANCES`, `BEGINS`, `LEAVES`); at a beginning, output tokens kept
-        and prompt tokens left; the requests. It holds until the next entry of a request.
+        and prompt tokens left; the requests. An entry holds until the request's next entry.
     ran : list[tuple[PlannedRounds, int]]
         Planned rounds, and how many of them ran.
     """
@@ -148,7 +148,7 @@ class Machine:
             f"policy {self.policy_name!r}, round {self.batch.round_index + 1}: {what}"
         )
 
-    # --- the batch ---------------------------------------------------------------------------
+    # --- changes of the batch ----------------------------------------------------------------
 
     def register_request(self, output_length: int) -> None:
         """Store the true output length of the next request by order of appearance, tokens."""
@@ -223,7 +223,7 @@ class Machine:
         else:
             self.batch.time = max(self.batch.time, time)
 
-    # --- rounds ------------------------------------------------------------------------------
+    # --- running rounds ----------------------------------------------------------------------
 
     def advance(
         self,
@@ -356,7 +356,7 @@ class Machine:
         chunks: dict[int, int],
         entering: list[int],
     ) -> PlannedRounds:
-        """Return the next rounds with the clock at the end of each."""
+        """Return the rounds up to the next possible change of the batch, with their clock times."""
         now, begun, growth = self.batch.round_index, self.batch.time, len(self.running) - len(held)
         memory = self.batch.next_stored(held, chunks)
         most = int(min(last, self._most_rounds(wake, held, chunks)))
@@ -382,7 +382,7 @@ class Machine:
         return PlannedRounds(now + 1, memory, growth, begun, ends)
 
     def _attention(self, prompts: dict[int, int]) -> tuple[int, int]:
-        """Return squares and products of prompt tokens in the next round: see `BatchStretch`."""
+        """Return sums of x^2 and of x y over prompts with x tokens next round and y before it."""
         squares = past = 0
         for index, tokens in prompts.items():
             one = self.running[index]
@@ -416,7 +416,7 @@ class Machine:
             finished.append(first[1])
         return finished
 
-    # --- the record --------------------------------------------------------------------------
+    # --- entries of `actions` ----------------------------------------------------------------
 
     def _note_actions(
         self, held: Collection[int], chunks: dict[int, int], entering: list[int]

@@ -276,7 +276,7 @@ class Run:
 
         return pandas.DataFrame(self.per_request())
 
-    # --- what requests did -------------------------------------------------------------------
+    # --- tokens and latencies of requests ----------------------------------------------------
 
     @property
     def keeps_tokens(self) -> bool:
@@ -342,7 +342,7 @@ class Run:
             "completed": done,
         }
 
-    # --- schedules and costs -----------------------------------------------------------------
+    # --- schedules and total latency ---------------------------------------------------------
 
     @cached_property
     def schedule(self) -> Any:
@@ -420,7 +420,7 @@ class Run:
             len(self.problem) if instance is None else instance.total_weight
         )
 
-    # --- over time ---------------------------------------------------------------------------
+    # --- rounds and memory over time ---------------------------------------------------------
 
     @cached_property
     def rounds(self) -> Rounds:
@@ -460,7 +460,7 @@ class Run:
         profile[self.rounds.number] = self.rounds.memory
         return profile
 
-    # --- notebooks ---------------------------------------------------------------------------
+    # --- display in notebooks ----------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         done, unit = self.completion_rounds >= 0, self.problem.unit
