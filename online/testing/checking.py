@@ -124,11 +124,14 @@ class Laboratory:
 def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> CheckReport:
     """Run a policy on drawn instances, and report which properties of every policy it lacks.
 
-    * runs: it raises no error. * rules: memory is kept, only waiting requests are started, and
-    random numbers are drawn only if the policy is `Policy.randomized`. * ends: every request is
-    served. * deterministic: equal seeds give equal decisions, whatever the object ran before. *
-    lengths: decisions do not change with output lengths behind equal predictions, until one of
-    these requests ends. * future: decisions do not change with the requests that are still to come.
+    * runs: it raises no error.
+    * rules: memory is kept, only waiting requests are started, and random numbers are drawn only if
+      the policy is `Policy.randomized`.
+    * ends: every request is served.
+    * deterministic: equal seeds give equal decisions, whatever the object ran before.
+    * lengths: decisions do not change with output lengths behind equal predictions, until one of
+      these requests ends.
+    * future: decisions do not change with the requests that are still to come.
 
     If a policy reads the simulator's internals without changing a decision, the checks do not find
     it. They do not stop a decision that never returns.
