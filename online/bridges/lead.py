@@ -1,10 +1,10 @@
-"""Lead an engine by a policy: what the policy is told of each step, and what it orders.
+"""Control of an engine by a policy: events reported to the policy, and its orders.
 
 An engine's step is a round. The policy sees a machine of the simulator, which runs after every step
-what the engine has really run. So it is told of requests that the engine refused to start, or took
-out of its batch for want of memory, as of requests that come back; and of those whose client has
-gone as of requests that completed. A policy cannot be told that a waiting request is gone: it is
-left in its queue, and completes in the round in which the policy starts it.
+what the engine has really run. Requests that the engine refused to start, or took out of its batch
+for want of memory, are reported to the policy as requests that come back. Running requests whose
+client has cancelled are reported as completed. A cancelled waiting request stays in the policy's
+queue, and completes in the round in which the policy starts it.
 
 An engine cannot take back tokens that it has sent. A request that a policy evicts, as many do where
 outputs become longer than predicted, is preempted instead: its tokens are kept.
@@ -147,7 +147,7 @@ class Lead:
         policy.count = None
         policy.reset(Setup(limit, rng, rule, self._batch_time))
 
-    # --- what the engine tells ----------------------------------------------------------------
+    # --- events of the engine -----------------------------------------------------------------
 
     def arrive(self, name: str, now: float, lengths: tuple[int, int], told: Any) -> bool:
         """Note an arrived request for the next call of the policy; return if ``told`` is readable.
@@ -249,7 +249,7 @@ class Lead:
             machine.start(self._views[index])
             machine.running[index].prompt_left -= found
         self._is_idle = not tokens and not self._starting
-        # Requests that the engine did not start although ordered wait again; the policy is told.
+        # Ordered requests that the engine did not start wait again, which the policy learns next.
         self._back += self._starting
         self._starting = []
         if not self._is_idle:
@@ -268,7 +268,7 @@ class Lead:
         for _ in machine.advance(done, wake, wake, lambda: None):
             pass
 
-    # --- what the policy decides --------------------------------------------------------------
+    # --- decisions of the policy --------------------------------------------------------------
 
     def _view(self, name: str, now: float, prompt_length: int, told: Prediction) -> VisibleRequest:
         index = self._count
@@ -309,7 +309,9 @@ class Lead:
         return machine.batch.next_memory(held) > self._rule.limit(self._memory_limit)
 
     def _lets_idle(self, now: float, *, news: bool) -> bool:
-        """Note since when the policy lets the engine idle; return whether it was drained just now.
+        """Note since when the policy lets the engine idle; return whether it was just drained.
+
+        To drain is to ask the policy to stop waiting for more requests (`Policy.drain`).
 
         Raises
         ------
@@ -326,8 +328,8 @@ class Lead:
             self._is_drained = True
             return True
         raise PolicyError(
-            f"policy {self.policy.name!r}: {len(self._views)} requests are there, and for "
-            f"{self.patience:g} s it has let none advance"
+            f"policy {self.policy.name!r} has let none of its {len(self._views)} requests advance "
+            f"for {self.patience:g} s"
         )
 
     def _check(self, decision: Decision) -> None:

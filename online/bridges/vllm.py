@@ -3,16 +3,16 @@
 ``vllm serve MODEL --scheduler-cls online.bridges.vllm.PolicyScheduler --additional-config
 '{"policy": "my_rules.py:Mine"}'``
 
-`PolicyScheduler` lets a policy decide who starts, is held or preempted, and how much of a prompt is
-processed; vLLM does the rest. `vllm_metrics.RequestsLogger` records the requests.
+`PolicyScheduler` lets a policy decide which requests start, are held or preempted, and how much of a
+prompt is processed; vLLM does the rest. `vllm_metrics.RequestsLogger` records the requests.
 
 Settings are keys of ``--additional-config``:
 
 * ``policy``: the policy that leads, as on the command line: ``"mc-sf"``, ``"my_rules.py:Mine"``;
-* ``level``: the service level that it is told, as the fields of `ServiceLevel`;
+* ``level``: the service level that the policy sees, as the fields of `ServiceLevel`;
 * ``patience``: seconds that it may let the engine idle while requests wait, see `Lead`;
-* ``batch_time``: seconds of a step that it is told: a preset, ``affine:d0,d1,d2``, or the path of a
-  CSV file of measured rounds.
+* ``batch_time``: seconds of a step that the policy sees: a preset, ``affine:d0,d1,d2``, or the path
+  of a CSV file of measured rounds.
 
 vLLM calls its scheduler's interface not public. This module is tested with the versions `TESTED`;
 with another it says so when it starts, and it does not start where a method that it needs is gone.
@@ -176,7 +176,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         return min(tokens, self._most_tokens.get(request.request_id, tokens))
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        """Plan a step by the policy's orders."""
+        """Plan a step in which only requests chosen by the policy are admitted and advance."""
         if self.lead is None:
             return super().schedule(*args, **kwargs)
         try:
@@ -236,4 +236,4 @@ def _check_engine(vllm_config: Any) -> None:
         (vllm_config.scheduler_config.prefill_schedule_interval > 1, "prefill_schedule_interval"),
     ):
         if is_there:
-            raise InvalidValueError(None, "engine", what, "cannot be led by a policy")
+            raise InvalidValueError(None, "engine", what, "cannot be controlled by a policy")

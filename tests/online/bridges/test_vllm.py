@@ -166,7 +166,7 @@ BAD_LEADS: list[tuple[type[online.Policy], str]] = [
     *[(deciding(start=start), "not all of them waiting") for start in ([0], [2, 2])],
     (deciding(prefill={2: 5}), "not running"),
     (deciding(prefill={1: float("nan")}), "NaN"),
-    (Idle, "has let none advance"),
+    (Idle, "has let none of its"),
 ]
 
 
@@ -213,7 +213,7 @@ UNLED: list[tuple[str | None, dict[str, Any], str]] = [
     ("mc-sf", {"speculative_config": object()}, "speculative decoding"),
     ("mc-sf", {"kv_transfer_config": object()}, "a KV connector"),
     ("mc-sf", {"parallel_config": SimpleNamespace(pipeline_parallel_size=2)}, "pipeline"),
-    ("mc-sf", {"prefill_schedule_interval": 2}, "prefill_schedule_interval' cannot be led"),
+    ("mc-sf", {"prefill_schedule_interval": 2}, "prefill_schedule_interval' cannot be controlled"),
     ("vllm:watermark=0.0", {"watermark": 0.25}, "watermark = 0.0 is not the engine's, 0.25"),
     ("vllm:enable_chunked_prefill=True", {"enable_chunked_prefill": False}, "engine's, False"),
     (None, {}, "is not told"),
