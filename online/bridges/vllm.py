@@ -3,8 +3,8 @@
 ``vllm serve MODEL --scheduler-cls online.bridges.vllm.PolicyScheduler --additional-config
 '{"policy": "my_rules.py:Mine"}'``
 
-`PolicyScheduler` lets a policy decide which requests start, are held or preempted, and how much of a
-prompt is processed; vLLM does the rest. `vllm_metrics.RequestsLogger` records the requests.
+`PolicyScheduler` lets a policy decide which requests start, are held or preempted, and how much of
+a prompt is processed; vLLM does the rest. `vllm_metrics.RequestsLogger` records the requests.
 
 Settings are keys of ``--additional-config``:
 

@@ -59,7 +59,7 @@ class _Least(Router):
 
     @abstractmethod
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return the load of a replica for a request; the least one is chosen."""
+        """Return the load of a replica for a request; the router chooses the least load."""
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
         """Return the index of the first replica with the least load."""
