@@ -82,7 +82,6 @@ class _Bisection:
         # the largest tried number for which no schedule with enough requests on time was found.
         # ``_tried`` is how many numbers were tried so far.
         self._unproved, self._failed, self._tried = math.inf, -math.inf, 0
-        self._share = PROBE_SHARE
 
     def numbers(self) -> Iterator[Any]:
         """Yield numbers to try as long as there is time, but at least one.
@@ -92,20 +91,11 @@ class _Bisection:
         """
         if math.isinf(self.high):
             yield self.low
-        limited = self._search.clock.limit_left() is not None
         while not (self._tried and self._search.clock.must_stop()):
             maybe, failed = min(self._unproved, self.high), max(self._failed, self.low)
             wide = [one for one in ((self.low, maybe), (failed, self.high)) if self._is_wide(*one)]
-            if self.high - self.low - self._is_whole <= self._search.gap * self.high:
+            if not wide or self.high - self.low - self._is_whole <= self._search.gap * self.high:
                 return
-            if not wide:
-                if not (limited and self._is_whole and self._share < 1):
-                    return
-                # No number is left that was not tried, but for some no solve has shown whether they
-                # are too small. Try one of these again, now with all the time left.
-                self._share = 1.0
-                yield self._unproved if self._unproved < self.high else self._failed
-                continue
             low, high = wide[self._tried % len(wide)]
             middle = math.sqrt(max(low, SHORTEST) * high)
             yield min(max(math.floor(middle), low + 1), high - 1) if self._is_whole else middle
@@ -118,7 +108,7 @@ class _Bisection:
         """
         self._tried += 1
         clock = self._search.clock
-        clock = Clock(self._share * clock.seconds_left(), clock.must_stop)
+        clock = Clock(PROBE_SHARE * clock.seconds_left(), clock.must_stop)
         part = replace(self._search, clock=clock, start=None, progress=self._follow, gap=0.0)
         found = solve_directly(Problem.checked(problem, goal), part)
         if found.upper_bound < self._needed:

@@ -27,7 +27,6 @@ from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
 from hindsight.prices.idle_gaps import CompressedInstance, compress
-from hindsight.prices.states import StatePrices
 from hindsight.prices.volume import small_transportation_bound
 from hindsight.rounds import on_time
 from hindsight.rounds.latency import TotalLatency, refusal
@@ -128,7 +127,7 @@ def solve_in_rounds(
     with search.clock.listening(), interval.kept_when_interrupted():
         (open_makespan if is_makespan else open_latency)(interval, start and moved.moved(start))
         proved = _take_bounds(bounds, given, interval)
-        _close(interval, search, method, _known_prices(proved, moved))
+        _close(interval, search, method)
         is_open = not interval.is_proved and interval.stop_reason != "interrupted"
         if is_open and problem.goal_name == "total latency":
             flow_bound = small_transportation_bound(interval.problem.below)
@@ -144,12 +143,8 @@ def solve_in_rounds(
     return interval.result(given)
 
 
-def _close(interval: Interval, search: Search, method: str, prices: StatePrices | None) -> None:
-    """Choose the solver for the goal and the method, and run it until it ends.
-
-    ``prices`` are state prices given by the user, or None. A state price is what a request pays in
-    a round, by the tokens that it holds and the rounds that it still runs.
-    """
+def _close(interval: Interval, search: Search, method: str) -> None:
+    """Choose the solver for the goal and the method, and run it until it ends."""
     problem = interval.problem
     is_latency = problem.goal_name == "total latency"
     reason = refusal(interval) if is_latency and method in ("auto", "paths") else ""
@@ -158,8 +153,7 @@ def _close(interval: Interval, search: Search, method: str, prices: StatePrices 
     if interval.is_done():
         return
     if is_latency:
-        has_states = reason is None
-        TotalLatency(interval, search, method, has_states=has_states, prices=prices).run()
+        TotalLatency(interval, search, method, has_states=reason is None).run()
     elif problem.goal == "makespan":
         close_makespan(interval, search)
     else:
@@ -187,17 +181,3 @@ def _take_bounds(
         if is_own and (best is None or value > best[0]):
             best = value, prices
     return best
-
-
-def _known_prices(proved: tuple[int, Proof] | None, moved: Any) -> StatePrices | None:
-    """Return the user's best prices as prices for the instance without idle gaps.
-
-    Idle gaps are rounds in which no optimal schedule runs a request. ``proved`` has the best bound
-    that the user's prices prove, and these prices, or is None. ``moved`` relates the user's
-    instance to that without gaps. None is returned if the user gave no prices, or if the best ones
-    are not state prices (prices of a request in a round, by tokens held and rounds to go).
-    """
-    prices = None if proved is None else proved[1].steps[0]
-    if not isinstance(prices, StatePrices) or not isinstance(moved, CompressedInstance):
-        return None
-    return prices.without_gaps(moved.instance.arrival_times, moved.shifts)

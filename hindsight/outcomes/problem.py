@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -81,15 +81,12 @@ class Problem:
         preemption = default if preemption is None else preemption
         if in_seconds and goal == "makespan":
             raise InvalidValueError(None, "goal", goal, "requires an Instance (times in rounds)")
-        reason = ""
-        if preemption not in get_args(Preemption):
-            reason = f"is not one of {', '.join(get_args(Preemption))}"
-        elif preemption == ("never" if in_seconds else "recompute"):
+        if preemption not in ((default, "recompute") if in_seconds else (default, "keep")):
             kinds = "'keep' or 'recompute'" if in_seconds else "'never' or 'keep'"
             reason = f"is not {kinds}, which {'a Workload' if in_seconds else 'an Instance'} takes"
-        elif goal != "latency" and preemption != default:
+            raise InvalidValueError(None, "preemption", preemption, reason)
+        if goal != "latency" and preemption != default:
             reason = "requires the goal 'latency'"
-        if reason:
             raise InvalidValueError(None, "preemption", preemption, reason)
         if preemption == "keep" and not in_seconds:
             source.refuse_weights("is not 1: with preemption every request counts alike")

@@ -351,8 +351,6 @@ class Relaxation:
     method : {"lp", "lagrangian"}
         ``"lp"``: HiGHS solved the linear program over all starts. ``"lagrangian"``: dual ascent in
         the memory prices of that program.
-    iterations : int
-        Number of steps of the dual ascent.
     stop_reason : {"optimal", "tolerance", "time-limit", "interrupted", "stalled"}
         Why the method ended. It is ``"optimal"`` for the method ``"lp"``.
     """
@@ -360,18 +358,11 @@ class Relaxation:
     instance: Instance
     objective: float
     certified_bound: int
-    expected_start_times: FloatArray
-    prices: Any
+    expected_start_times: FloatArray = field(repr=False)
+    prices: Any = field(repr=False)
     runtime: float
     method: Literal["lp", "lagrangian"] = "lp"
-    iterations: int = 0
     stop_reason: RelaxationStop = "optimal"
-
-    def __repr__(self) -> str:
-        return (
-            f"Relaxation({self.instance!r}, objective={self.objective:.6g}, "
-            f"certified_bound={self.certified_bound}, {self.stop_reason})"
-        )
 
     @property
     def certified_waiting(self) -> int:

@@ -57,7 +57,7 @@ from instances.arrays import FloatArray, IntArray
 from .ascent import Best, Evaluation, Stage, ascend
 from .state_kernels import PricedStarts, SoftMaxima, capacities, gibbs_starts, soft_capacities
 from .state_tables import first_tables, ordered_states, state_copies
-from .states import SCALE, StatePrices, integer_capacities
+from .states import SCALE, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
 """Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). In each
@@ -105,8 +105,8 @@ class StateAscent:
 
     In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
     price at each epoch, the time between two rounds. The dual function is the lower bound on total
-    latency that the prices prove. The first prices are given, or come from a smaller ascent. In it
-    the price of a state is a weighted sum of a few fixed tables with a number for each state
+    latency that the prices prove. The first prices come from a smaller ascent. In it the price of a
+    state is a weighted sum of a few fixed tables with a number for each state
     (`hindsight.prices.state_tables`), and the ascent finds the weights of each round.
     Each call of `improve` continues the ascent from the best prices. `width` consecutive epochs
     share one row of prices.
@@ -121,8 +121,6 @@ class StateAscent:
     threads : int, default 1
         Number of threads. Each thread computes its own part of the epochs, so the number of threads
         does not change the prices.
-    known : StatePrices or None, default None
-        Initial prices. With None they come from an ascent on prices of state tables.
     last : int64 array or None, default None
         Last start with which each request is on time, shape (n,). If given, the dual function is a
         lower bound on the cost of late requests instead of total latency.
@@ -145,7 +143,6 @@ class StateAscent:
         makespan: int,
         *,
         threads: int = 1,
-        known: StatePrices | None = None,
         last: IntArray | None = None,
         penalty: float = math.inf,
         must_stop: Callable[[], bool] = never,
@@ -153,7 +150,7 @@ class StateAscent:
         s, o, a, limit = instance.alone().columns
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
-        epochs = max(_epochs(instance, makespan), 0 if known is None else len(known.prices))
+        epochs = _epochs(instance, makespan)
         # In state (m, r) a request has used m tokens and has r rounds to go. ``number[m, r]`` is
         # the index of this state. ``state_of[i, age]`` is the index of the state in which request i
         # is when it has run for ``age`` rounds.
@@ -171,11 +168,6 @@ class StateAscent:
         self._epochs, self._replicas, self.width = epochs, instance.replicas, 1
         self._threads = threads
         self._map: Any = map if threads == 1 else ThreadPoolExecutor(threads).map
-        if known is not None:
-            self.prices = np.zeros((epochs, len(states.held)))
-            given = known.prices[:, states.held, states.rounds]
-            self.prices[: len(given)] = given / known.scale
-            return
         # A state table has a fixed number for every state, and a price at every epoch. The price of
         # a state at an epoch is the sum over the tables of (price of the table at the epoch) *
         # (number of the table for the state). The variables of this ascent are the prices of the

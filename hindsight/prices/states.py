@@ -39,7 +39,6 @@ from hindsight.outcomes.proofs import (
     Wanted,
     moved_rows,
     rounded,
-    row_shifts,
     shortest_scale,
 )
 from instances import Instance, InvalidValueError
@@ -161,16 +160,6 @@ class StatePrices(Proof):
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
         moved = moved_rows(self.prices, arrival_times, shifts)
         return NO_PRICES if moved is None else StatePrices(moved, self.scale)
-
-    def without_gaps(self, arrival_times: IntArray, shifts: IntArray) -> StatePrices:
-        """Return the prices for the instance without its idle gaps; this inverts `moved`.
-
-        Idle gaps are rounds in which no optimal schedule runs a request. ``arrival_times`` are
-        those of the instance without gaps. ``shifts`` is the number of rounds by which each request
-        arrives later in the instance with its gaps.
-        """
-        moved = np.arange(len(self.prices)) + row_shifts(len(self.prices), arrival_times, shifts)
-        return StatePrices(self.prices[moved[moved < len(self.prices)]], self.scale)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
         """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.

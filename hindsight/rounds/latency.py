@@ -89,9 +89,6 @@ own prices. An ascent at width 1 alone would take three times as long for almost
 FADES = (1.0, 1.0, 0.5, 0.25)
 """Factors on temperatures and step sizes of price ascents with ASCENT x (1, 2, 4, >= 8) steps."""
 
-RESUMED = 2
-"""Number of first factors in `FADES` that are skipped if the user gave state prices."""
-
 LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
 lower bound that the prices prove would be much smaller for instances with few rounds."""
@@ -167,9 +164,6 @@ class TotalLatency:
     has_states : bool, default True
         Whether there are state prices. A state price is what a request pays in a round, by the
         tokens that it holds and the rounds that it still runs.
-    prices : StatePrices or None, default None
-        State prices given by the user, from which the price ascent starts. None: it starts from
-        the prices of a few state tables (`hindsight.prices.state_ascent`).
     """
 
     def __init__(
@@ -179,10 +173,9 @@ class TotalLatency:
         method: str = "auto",
         *,
         has_states: bool = True,
-        prices: StatePrices | None = None,
     ) -> None:
         self._interval, self._source, self._search = interval, interval.source, search
-        self._method, self._has_states, self._known_prices = method, has_states, prices
+        self._method, self._has_states = method, has_states
         self._is_plain, n = interval.problem.is_plain, len(self._source)
         self._has_few_requests, self._in_tokens = n <= FEW_REQUESTS, relaxed(self._source)
         self._is_ruined = not (has_states and self._is_plain) or n >= FEWEST_RUINED
@@ -291,7 +284,7 @@ class TotalLatency:
             self._moves *= 2
 
     def _start_prices(self) -> None:
-        """Start the ascent in state prices from the user's prices, or from a few state tables.
+        """Start the ascent in state prices from the prices of a few state tables.
 
         A state price is what a request pays in a round, by the tokens that it holds and the rounds
         that it still runs. A state table has such prices that are the same in all rounds. The lower
@@ -301,14 +294,13 @@ class TotalLatency:
             self._in_tokens,
             self._interval.schedule.makespan,
             threads=self._search.cores,
-            known=self._known_prices,
             must_stop=self._schedules.must_stop,
         )
         width = 1
         # ``width`` is the number of consecutive epochs (times between two rounds) with equal
         # prices. With few requests the exact search is decisive, and it needs separate prices for
         # each epoch.
-        if self._known_prices is None and not self._has_few_requests:
+        if not self._has_few_requests:
             width = max(1, min(FIRST_WIDTH, len(self._ascent.prices) // LEAST_SHARES))
         self._prove_root()
         self._ascent.share(width)
@@ -325,8 +317,7 @@ class TotalLatency:
         if self._ascents and self._gain <= CONVERGED * interval.upper_bound:
             self._gain = 0
             return
-        fades = FADES if self._known_prices is None else FADES[RESUMED:]
-        steps, fade = ASCENT << self._ascents, fades[min(self._ascents, len(fades) - 1)]
+        steps, fade = ASCENT << self._ascents, FADES[min(self._ascents, len(FADES) - 1)]
         is_finest = False
         while not is_finest:
             ascent.improve(steps, fade, self._schedules.must_stop)

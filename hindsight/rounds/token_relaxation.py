@@ -108,7 +108,6 @@ class TokenRelaxation:
             prices=self._bound.prices,
             runtime=self.clock.seconds(),
             method="lagrangian",
-            iterations=self._iterations,
             stop_reason=self._ended or self.clock.stop_reason(),
         )
 

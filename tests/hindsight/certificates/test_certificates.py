@@ -56,10 +56,6 @@ def test_prices_move_with_their_blocks() -> None:
     states = StatePrices(Q).moved(arrivals, shifts)
     assert isinstance(states, StatePrices)
     assert states.prices[9:].tolist() == Q[2:].tolist()
-    assert states.without_gaps(arrivals, shifts).prices.tolist() == Q.tolist()
-    # Prices of epochs that end within the gap, and of none.
-    assert StatePrices(Q).without_gaps(arrivals, shifts).prices.tolist() == Q[:2].tolist()
-    assert len(StatePrices(Q[:0]).without_gaps(arrivals, shifts).prices) == 0
     assert memory.moved(arrivals, np.zeros(2, dtype=np.int64)) is memory
     # Row r is that of round r, which follows epoch r - 1; row 0 stays.
     by_round = np.array([[0, 0], [1, 2], [3, 4], [5, 6], [7, 8]])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drawn_instances import copies_of, maximum_weight
+from drawn_instances import maximum_weight
 
 from hindsight.prices.state_ascent import StateAscent
 from hindsight.prices.state_kernels import SoftMaxima, capacities, soft_capacities
 from hindsight.prices.state_tables import States, ordered_states, state_copies
-from hindsight.prices.states import SCALE, StatePrices, exact_bound, integer_capacities
+from hindsight.prices.states import SCALE, exact_bound, integer_capacities
 from instances import Instance, generate
 from instances.arrays import FloatArray, IntArray
 
@@ -76,17 +76,8 @@ def test_large_prices_do_not_overflow(scale: float) -> None:
     assert (found.marginals <= states.copies + 1e-6).all()
 
 
-def known(instance: Instance, epochs: int, price: float) -> StatePrices:
-    """The same price of all states that occur."""
-    copies = copies_of(instance)
-    prices = np.zeros((epochs, *copies.shape), dtype=np.int64)
-    prices[:, copies > 0] = round(price * SCALE)
-    return StatePrices(prices)
-
-
-def ascent_of(instance: Instance, epochs: int, threads: int = 1, price: float = 0.0) -> StateAscent:
-    prices = known(instance, epochs, price)
-    return StateAscent(instance, epochs - 1, threads=threads, known=prices)
+def ascent_of(instance: Instance, epochs: int, threads: int = 1) -> StateAscent:
+    return StateAscent(instance, epochs - 1, threads=threads, must_stop=lambda: True)
 
 
 def test_threads_do_not_change_a_single_bit() -> None:

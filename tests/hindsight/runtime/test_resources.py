@@ -11,8 +11,6 @@ from hindsight.runtime import resources
 from hindsight.runtime.resources import available_bytes, share_memory
 
 MEGABYTE = 2**20
-UNLIMITED = 2**63 - 4096
-"""What version 1 says where there is no limit."""
 
 
 @pytest.fixture
@@ -22,7 +20,6 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     monkeypatch.setattr(resources, "MACHINE", str(tmp_path / "meminfo"))
     monkeypatch.setattr(resources, "MEMBERSHIP", str(tmp_path / "membership"))
     monkeypatch.setattr(resources, "GROUPS", str(tmp_path / "groups"))
-    monkeypatch.setattr(resources, "LIMITS", str(tmp_path / "limits"))
     monkeypatch.setattr(resources, "_sharers", 1)
 
     def write(path: str, **files: object) -> None:
@@ -62,32 +59,13 @@ def test_the_own_group_and_those_around_it_are_asked(
     assert available_bytes() == 0
 
 
-@pytest.mark.parametrize("path", ["docker/4f3a", ""])
-def test_groups_of_version_1(tmp_path: Path, group: Callable[..., None], path: str) -> None:
-    """A container's own group is at the root of what it sees, whatever its path."""
-    member_of(tmp_path, "11:cpu,cpuacct:/other", "4:memory:/docker/4f3a", "0::/")
-    group("memory", limit_in_bytes=UNLIMITED, usage_in_bytes=MEGABYTE)
-    group("memory/other", limit_in_bytes=1, usage_in_bytes=0)
-    assert available_bytes() == 64 * MEGABYTE
-    group(f"memory/{path}", limit_in_bytes=1100, usage_in_bytes=100)
-    assert available_bytes() == 1000
-    group(f"memory/{path}", stat="inactive_file 7\ntotal_inactive_file 30")
+def test_pages_that_can_be_reclaimed_are_free(tmp_path: Path, group: Callable[..., None]) -> None:
+    member_of(tmp_path, "4:memory:/old", "0::/own")
+    group("own", max=1100, current=100, stat="file 7\ninactive_file 30\nslab 5")
     assert available_bytes() == 1030
 
 
 @pytest.mark.usefixtures("group")
-def test_processes_share_all_but_their_address_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def limited_to(limit: object) -> int:
-        (tmp_path / "limits").write_text(f"Max files 9\nMax address space {limit} 9 bytes\n")
-        return available_bytes()
-
-    monkeypatch.setattr(resources, "_address_space", lambda: MEGABYTE)
-    assert limited_to("unlimited") == 64 * MEGABYTE
-    assert limited_to(10 * MEGABYTE) == 9 * MEGABYTE
-    share_memory(4)
-    assert available_bytes() == 9 * MEGABYTE
+def test_processes_share_the_memory() -> None:
     share_memory(16)
     assert available_bytes() == 4 * MEGABYTE
-    assert limited_to(0) == 0
