@@ -135,6 +135,8 @@ def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
 def _draw_bands(
     ax: Axes, shown: RoundSchedule | Run, extent: int, colorbar: Sequence[Axes] = ()
 ) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     stays = stays_of(shown)
     holder = shown.problem
     lengths, limit = holder.output_lengths, holder.memory_limit
@@ -152,7 +154,7 @@ def _draw_bands(
             ax.stairs(top, edges, baseline=bottom, fill=True, **lost)
             lost.pop("label", None)
     draw_limit(ax, limit)
-    style.whole_numbers(ax, "x")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.legend(ax)
     if colorbar:
         length_scale(colorbar, lengths)

@@ -73,13 +73,6 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
         ax.spines[side].set_linewidth(0.6)
 
 
-def whole_numbers(ax: Axes, axis: str) -> None:
-    """Put ticks at whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(integer=True))
-
-
 def legend(ax: Axes, **options: Any) -> None:
     """Add a frameless legend if a label is set, by default above the axes at the right."""
     labels = ax.get_legend_handles_labels()[1]
