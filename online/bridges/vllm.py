@@ -101,7 +101,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
 
     If the policy raises an error, makes an impossible decision or lets the engine idle, the engine
     goes on in its own order, with one warning. The class derives from vLLM's asynchronous
-    scheduler, which equals the other one if asynchronous scheduling is off.
+    scheduler, which acts like the synchronous one if asynchronous scheduling is off.
 
     Raises
     ------

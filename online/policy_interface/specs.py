@@ -266,10 +266,10 @@ class RouterSpec(Spec[Router]):
 
 
 AnyPolicy: TypeAlias = str | PolicySpec | Policy | Callable[..., Policy]
-"""A policy: a text for `PolicySpec.read`, a spec, a policy object, or a class or function."""
+"""A policy: a text for `PolicySpec.read`, a spec, an object, or a class or function making one."""
 
 AnyRouter: TypeAlias = str | RouterSpec | Router | Callable[..., Router]
-"""A router: a text for `RouterSpec.read`, a spec, a router object, or a class or function."""
+"""A router: a text for `RouterSpec.read`, a spec, an object, or a class or function making one."""
 
 
 _unpickled = functools.lru_cache(maxsize=64)(pickle.loads)

@@ -48,7 +48,7 @@ FRUITLESS_RETURNS = 100
 """Times that the same batch may recur without progress before the run ends as a livelock."""
 
 Reveal = Callable[[int, Arrival], VisibleRequest]
-"""Function from the order of arrival and the `Arrival` to what policies may know of a request."""
+"""Function that makes, from a request's index and its `Arrival`, the request that policies see."""
 
 
 class Limits(NamedTuple):
@@ -101,7 +101,8 @@ class Simulation:
         self.batch = self.machine.batch
         rng = random_stream(policy, "policy", [seed, 2])
         self.setup = Setup(limit, rng, rule, batch_time, prefill_rounds=prefill_rounds)
-        # Latest clock time of an idle machine. In continuous time the limit on rounds sets none.
+        # An idle machine waits until this clock time at most: `max_rounds` in the round model,
+        # infinity in continuous time.
         self._latest = limits.max_rounds if batch_time is None else math.inf
         self.views: list[VisibleRequest] = []
         self.decisions = 0

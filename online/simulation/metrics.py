@@ -27,6 +27,9 @@ from .run import Run
 def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     """Summarise a run as one flat record.
 
+    ``ttft`` is the time from arrival to first token, ``tpot`` the time per output token after it,
+    ``itl`` the gap between two tokens, and ``e2el`` the latency from arrival to completion.
+
     Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``; ``mean_``,
     ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN where there
     is nothing to average); ``request_throughput`` and ``output_throughput`` (completed requests,

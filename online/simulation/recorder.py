@@ -129,7 +129,7 @@ def _realised(
 
 
 def _column(count: int, missing: Any, request: IntArray, values: Any) -> Any:
-    """Return a column with the last value given for each request, or ``missing``."""
+    """Return an array of shape (count,): each request's last value, or ``missing``."""
     column = np.full(count, missing)
     column[request] = values
     return column

@@ -318,8 +318,9 @@ class Run:
     def per_request(self) -> dict[str, Any]:
         """Return columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el`` etc.
 
-        `online.simulation.metrics` defines them. ``evictions`` counts how often a request was sent
-        back, with or without its tokens, ``restarts`` how often it started again.
+        ``ttft`` is the time from arrival to first token, ``tpot`` the time per output token after
+        it, and ``e2el`` the latency (`online.simulation.metrics`). ``evictions`` counts how often a
+        request was sent back, with or without its tokens, ``restarts`` how often it started again.
         """
         problem, done = self.problem, self.completion_rounds >= 0
         outputs, e2el = problem.output_lengths, self.latencies

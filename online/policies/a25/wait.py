@@ -98,10 +98,11 @@ class Wait(Policy):
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             chosen.add(self._type_of[next(iter(state.running))])
-        # The memory limit must hold one token more for each running request than it holds now.
+        # The excess counts one token of growth for every running request, even if it pauses.
         evict = self._tokens.last_admitted(state, self._tokens.excess(state))
         self._overflowed = self._overflowed or bool(evict)
-        # Evictions take the requests admitted last. Prompts started now would be evicted first.
+        # No prompt starts in a round with evictions: as the last admitted, it would be evicted
+        # first.
         start = [] if evict else self._prefills(chosen, state)
         staying = [index for index in state.running if index not in evict]
         hold = [index for index in staying if self._type_of[index] not in chosen]

@@ -79,8 +79,8 @@ class SGLang(ReservingPolicy):
     emit, counted up to 4,096 tokens. A prompt longer than what is left of ``chunked_prefill_size``
     is cut there, in whole blocks, and continued in the next round. Decoding requests are held in
     such a round unless ``enable_mixed_chunk`` is set. A request that does not fit marks the batch
-    full until a request leaves it. If no request had decoded before, the mark goes after one round,
-    since outputs then count by the ratio instead of whole.
+    full until a request leaves it. If no request had decoded before, the mark is removed after one
+    round, since outputs then count by the ratio instead of whole.
 
     If no prompts are processed, all requests decode. The ratio falls with each such round, from 0.7
     to 0.098 after 600 rounds. If memory does not suffice, requests are retracted: they keep their

@@ -24,7 +24,8 @@ class TensorRTLLM(ReservingPolicy):
 
     - ``"GUARANTEED_NO_EVICT"``: memory suffices for the longest outputs of this request and of all
       running requests at once.
-    - ``"STATIC_BATCH"``: the same, and no request decodes. A batch is served to its end.
+    - ``"STATIC_BATCH"``: the same, but requests are admitted only when none runs. A batch is served
+      to its end.
     - ``"MAX_UTILIZATION"``: memory suffices for its prompt in this round. If the next round would
       hold more than M, the request admitted last is paused, and so on until it fits. A paused
       request keeps its tokens and waits at the head of the queue. No request is admitted in that
