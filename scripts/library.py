@@ -74,7 +74,6 @@ def main(
             complain(f"{one.name}: {one.reason}", "rejected")
         say(f"{len(verdicts)} records checked, {len(refused)} refused")
         return FAILED_STATUS if refused else 0
-    store.require_writable()
     failed = 0
     for news in improve(entries, store, time_limit, jobs):
         if isinstance(news, str):

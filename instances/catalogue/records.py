@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -41,10 +39,6 @@ Bound: TypeAlias = int | float
 """Rounds, or seconds: rounded outward."""
 
 RecordStatus = Literal["open", "closed"]
-
-
-class MissingCertificatesError(FileNotFoundError):
-    """Certificates that a record names were not installed; the message says where they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,18 +260,6 @@ class RecordStore:
         self._read.pop(path, None)
         return better
 
-    def require_writable(self) -> None:
-        """Make the folders, and refuse those that cannot be written, before anything is computed.
-
-        Raises
-        ------
-        OSError
-            It cannot.
-        """
-        for name in ("records", "certificates"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=self.folder / name).close()
-
     def _file(self, set_name: str) -> Path:
         return self.folder / "records" / f"{set_name}.json"
 
@@ -330,25 +312,6 @@ class RecordStore:
         except (AttributeError, OSError, TypeError, ValueError) as error:
             reason = f"the record of {entry.name}: {error}"
             raise FileFormatError(self._file(entry.set), reason) from error
-
-    def require_certificates(self, entries: Iterable[Any]) -> None:
-        """Check that certificates can be read where the package came without them.
-
-        Raises
-        ------
-        MissingCertificatesError
-            The package was installed from a wheel, and the folder does not have them all.
-        """
-        if (self.folder / "certificates").is_dir():
-            return
-        for entry in entries:
-            with suppress(FileFormatError):
-                record = self.record(entry)
-                if record is not None and record.certified:
-                    raise MissingCertificatesError(
-                        f"the certificate of {entry.name} is not installed: the package comes "
-                        "without certificates. Clone the repository, and verify there"
-                    )
 
 
 def _document(record: Record) -> dict[str, Any]:

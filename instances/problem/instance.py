@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.show import problem_html
+from instances.show import shown_html
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, set_fields
 
 from .batches import BatchTime
@@ -215,7 +215,7 @@ class Problem:
         return {"id": list(self.ids), "arrival_time": self.arrival_times, **lengths}
 
     def _repr_html_(self) -> str:
-        return problem_html(self)
+        return shown_html(self)
 
 
 class Instance(Problem):

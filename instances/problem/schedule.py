@@ -15,7 +15,7 @@ import numpy.typing as npt
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
-from instances.show import facts_html
+from instances.show import shown_html
 from instances.validation import set_fields
 
 from .instance import Instance
@@ -210,16 +210,7 @@ class TimedSchedule(ABC):
         return pandas.DataFrame(columns | {"latency": self.latencies})
 
     def _repr_html_(self) -> str:
-        violations = self.violations()
-        unit = self.problem.unit
-        facts = {
-            "requests": len(self.problem),
-            "total latency": f"{self.total_latency:.12g} {unit}",
-            "mean latency": f"{self.mean_latency:.6g} {unit}",
-            "last completion": f"{self.makespan:.12g} {unit}",
-            "feasible": f"no: {violations[0]}" if violations else "yes",
-        }
-        return facts_html(self, self.problem.name, facts)
+        return shown_html(self)
 
 
 class RoundSchedule(TimedSchedule):

@@ -92,7 +92,6 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
 def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:
     """Check records; return the verdicts, why some are refused, and a table of few."""
     entries = instances.library().matching(pattern)
-    RecordStore().require_certificates(entries)
     verdicts: list[RecordVerdict] = []
     with progress_bar(len(entries)) as update:
         names = [entry.name for entry in entries]

@@ -16,7 +16,7 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
-from instances.show import facts_html
+from instances.show import shown_html
 
 from .schedules import preemptive_schedule_of, schedule_of
 
@@ -464,17 +464,7 @@ class Run:
     # --- display in notebooks ----------------------------------------------------------------
 
     def _repr_html_(self) -> str:
-        done, unit = self.completion_rounds >= 0, self.problem.unit
-        facts: dict[str, object] = {
-            "requests": len(done),
-            "status": self.status if done.all() else f"{self.status}, {done.sum()} served",
-        }
-        if done.any():
-            found: dict[str, Any] = {"mean": np.mean, "median": np.median, "largest": np.max}
-            latencies = self.latencies[done]
-            facts |= {f"{k} latency": f"{of(latencies):.6g} {unit}" for k, of in found.items()}
-        facts |= {"evictions": self.evictions, "rounds": int(self.stretches.rounds.sum())}
-        return facts_html(self, f"of {self.policy_name}", facts)
+        return shown_html(self)
 
     def require_completed(self) -> None:
         """Raise an `IncompleteRunError` if some request was never served."""

@@ -186,14 +186,6 @@ def test_a_schedule_is_read_by_its_goal() -> None:
     assert (found.rounds.tolist(), found.prompt_left.tolist()) == (outputs, prompts)
 
 
-@pytest.mark.parametrize("file", ["own", "own/certificates"])
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, file: str) -> None:
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text("")
-    with pytest.raises(OSError, match=file):
-        RecordStore(tmp_path / "own").require_writable()
-
-
 def test_bounds_in_seconds_are_shown_outward_to_a_microsecond() -> None:
     entry = library("seconds-azure-code-n20-00")
     shown = Record(entry, 2.00000049, {}, 1.00000051, "mean busy times", *FIRST)
