@@ -1,4 +1,4 @@
-"""Types of arrays, and arrays that cannot be written to."""
+"""Types of NumPy arrays, and read-only arrays."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ IntArray = npt.NDArray[np.int64]
 
 
 def read_only(values: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
-    """Copy numbers into an array that cannot be written to."""
+    """Copy a sequence of numbers into a read-only NumPy array."""
     column = np.array(values, dtype=dtype)
     column.setflags(write=False)
     return column
 
 
 class RequestColumns(NamedTuple):
-    """Requests column by column, and the memory they share, as compiled loops take them.
+    """Requests as arrays with the memory limit M: the arguments of compiled (Numba) loops.
 
     Attributes
     ----------
     prompt_lengths, output_lengths : int64 array
-        Tokens, shape (n,).
+        Prompt and output tokens of each request, shape (n,).
     arrival_times : int64 array
-        Rounds, shape (n,).
+        Arrival of each request in rounds, shape (n,).
     memory_limit : int
         M, tokens.
     """

@@ -9,27 +9,28 @@ import time
 from typing import Any
 
 FLURRY_SECONDS = 1.0
-"""Seconds after a counted Ctrl-C in which further ones are not counted: a key may be held down, and
-a shell may pass on a Ctrl-C that the terminal has sent already."""
+"""Seconds after a counted Ctrl-C in which further ones are ignored: they come from a key held down,
+or from a shell that sends the signal a second time."""
 
 
 class Interruption:
-    """Count the Ctrl-C in a ``with`` block; calling the object returns whether there was one.
+    """Context manager that catches Ctrl-C, so that a computation can end early with its result.
 
-    By default the first Ctrl-C is only counted, and a later one raises KeyboardInterrupt as usual.
-    Outside the main thread signals cannot be caught, and nothing is counted.
+    Calling the object returns whether Ctrl-C was pressed. By default the first Ctrl-C is only
+    counted, and a second one raises KeyboardInterrupt as usual. Outside the main thread signals
+    cannot be caught, and nothing is counted.
 
     Parameters
     ----------
     raises_from : float, default 2
-        Number of the first Ctrl-C that raises KeyboardInterrupt; with infinity none does.
+        Number of the press from which on Ctrl-C raises KeyboardInterrupt; infinity means never.
 
     Attributes
     ----------
     presses : int
-        Number of counted Ctrl-C.
+        Number of times that Ctrl-C was pressed, without those within `FLURRY_SECONDS` of another.
     raised : bool
-        Whether one raised KeyboardInterrupt.
+        Whether a press raised KeyboardInterrupt.
     """
 
     def __init__(self, raises_from: float = 2) -> None:
@@ -38,12 +39,12 @@ class Interruption:
         self._raises_from = raises_from
         self._last = -math.inf
         self._outer: Interruption | None = None
-        # Ctrl-C pressed in this block, but in none inside it.
+        # Number of presses handled by this object, and not by one of a nested ``with`` block.
         self._unheard = 0
         self._previous: Any = None
 
     def __call__(self) -> bool:
-        """Return whether Ctrl-C was pressed."""
+        """Return whether Ctrl-C was pressed in the ``with`` block so far."""
         return self.presses > 0
 
     def __enter__(self) -> Interruption:
@@ -56,10 +57,10 @@ class Interruption:
             signal.signal(signal.SIGINT, self._previous)
 
     def listen(self) -> None:
-        """Replace the present handler of SIGINT, in the main thread.
+        """Install this object as the handler of SIGINT; only possible in the main thread.
 
-        A Ctrl-C that was pressed in an enclosing block, but in none inside it, counts here too: it
-        was meant for the computation that begins now.
+        If an enclosing ``with`` block of another `Interruption` has counted a press that no nested
+        block has seen, this object counts it too: it was meant for the computation that begins now.
         """
         self._previous = signal.getsignal(signal.SIGINT)
         present = getattr(self._previous, "__self__", None)
@@ -77,7 +78,8 @@ class Interruption:
                 raise KeyboardInterrupt
 
     def _counts(self) -> bool:
-        # If computations are nested, Ctrl-C ends both.
+        # In nested ``with`` blocks a press counts for the outer block too: it ends both
+        # computations.
         if self._outer is not None:
             self._outer._counts()
         now = time.monotonic()

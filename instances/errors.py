@@ -7,21 +7,21 @@ import re
 from typing import Any
 
 LONGEST_SHOWN = 200
-"""Characters of a refused value that its error repeats."""
+"""Most characters of a refused value that an error message repeats."""
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that a name has no use for: control characters, line breaks, lone surrogates, and
-marks of direction, which let a line be read in another order than it has."""
+"""Characters not allowed in names: control characters, line breaks, lone surrogates, and marks of
+text direction, which could show a line in another order."""
 
 MOST_LISTED = 40
-"""Known names that the error of an unknown one lists."""
+"""Most known names that the error for an unknown name lists."""
 
 
 class _RefusedError(Exception):
-    """Error that names the owner, the field, the value and the reason."""
+    """Base of errors about a value; the message has the owner, the field, the value, a reason."""
 
     def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
-        # Exceptions are pickled by what they give their base.
+        # All arguments go to the base class: pickle rebuilds an exception from these.
         super().__init__(owner, field, value, reason)
         self.owner, self.field, self.value, self.reason = owner, field, value, reason
 
@@ -31,25 +31,25 @@ class _RefusedError(Exception):
 
 
 class InvalidValueError(_RefusedError, ValueError):
-    """A field has the right type but a value the model cannot hold.
+    """Error: an argument or field has the right type, but its value is not allowed.
 
     Attributes
     ----------
     owner : str or None
-        What the field belongs to, e.g. ``"request 3"``; None for a free-standing argument.
+        The object that has the field, such as ``"request 3"``; None for an argument of a function.
     field : str
-        The field's name.
+        Name of the field or argument.
     value : Any
         The value that was refused.
     """
 
 
 class InvalidTypeError(_RefusedError, TypeError):
-    """A field has a type the model cannot hold, such as a float token count."""
+    """Error: an argument or field has a type that is not allowed, such as a float token count."""
 
 
 class UnknownNameError(ValueError):
-    """A name that is not registered; the message lists those that are and names the nearest."""
+    """Error: a name is not registered; the message lists known names and suggests the nearest."""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         super().__init__(kind, name, known)
@@ -57,7 +57,7 @@ class UnknownNameError(ValueError):
 
     @property
     def nearest(self) -> str:
-        """The question whether a similar name was meant; empty without one."""
+        """A question that suggests similar known names, ``did you mean ...?``; empty if none."""
         lowered = {one.lower(): one for one in self.known}
         name = str(self.name).lower()
         near = difflib.get_close_matches(name, lowered, n=2, cutoff=0.65)
@@ -76,7 +76,10 @@ class UnknownNameError(ValueError):
 
 
 class FileFormatError(ValueError):
-    """A file cannot be read as what it claims to be: path, place inside it, and the reason."""
+    """Error: a file does not have the expected format.
+
+    The message has the path, the row if known, and the reason.
+    """
 
     def __init__(self, path: Any, reason: str, row: int | None = None) -> None:
         super().__init__(str(path), reason, row)
@@ -88,15 +91,15 @@ class FileFormatError(ValueError):
 
 
 def shown(value: Any) -> str:
-    """A value in one line of bearable length, for a message."""
+    """Return ``repr(value)`` in one line of at most `LONGEST_SHOWN` characters, for a message."""
     try:
         text = " ".join(repr(value).splitlines())
     except (ValueError, RecursionError):
-        # Python refuses to write integers of thousands of digits and lists nested thousands deep.
+        # repr() fails for integers of thousands of digits and for lists nested thousands deep.
         return f"{type(value).__name__} too long to show"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def printable(text: str) -> str:
-    """``text`` in one line, control characters written as escapes."""
+    r"""Return ``text`` with control characters and line breaks as escapes, such as ``\n``."""
     return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

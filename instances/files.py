@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one, and reading those that may be hostile."""
+"""Atomic writing of files, and reading of files that may be damaged, endless or malicious."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from typing import IO, Any
 from .errors import FileFormatError, printable, shown
 
 LARGEST_TEXT = 2**30
-"""Bytes of a file that is read as a whole: ten million requests, and no endless pipe."""
+"""Largest size of a file read as a whole, in bytes: ten million requests, but not endless."""
 
 CHUNK = 2**20
 
 LONGEST_LINE = 2**20
-"""Characters of a line: what is longer is no row of a table, and would be held at once."""
+"""Longest line read, in characters: a line is in memory at once, and table rows are shorter."""
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
-"""A cell that begins with one of them, and is no number, is a formula to a spreadsheet."""
+"""Characters at the start of a cell for which a spreadsheet takes text for a formula."""
 
 DEEPEST = 100
-"""Lists and tables inside one another in a document that is read: Python gives up at hundreds."""
+"""Most levels of nested lists and tables in a JSON or TOML document: Python's limit is hundreds."""
 
 LARGEST_NUMBER = 10**300
-"""Integers beyond it fit no float, and those of thousands of digits Python does not even print."""
+"""Largest integer in a JSON or TOML document: larger ones overflow floats, or cannot be printed."""
 
 _TOO_DEEP = f"is nested more than {DEEPEST} deep"
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The whole of a text file, which may be a pipe, and is not held where it cannot be one.
+    """Read a whole text file or pipe, and stop early if it cannot be a text file.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     OSError
         The file cannot be read.
     FileFormatError
-        NUL bytes (a device such as /dev/zero has no end), or more than `LARGEST_TEXT` bytes.
+        The file has NUL bytes, as the endless device /dev/zero, or more than `LARGEST_TEXT` bytes.
     """
     content = bytearray()
     with open(path, "rb") as stream:
@@ -67,23 +67,23 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def bounded_lines(
     stream: IO[str], path: object, before: int = 0, longest: int = LONGEST_LINE
 ) -> Iterator[str]:
-    """The lines of a text stream, none of which can fill the memory.
+    """Yield the lines of a text stream, and raise an error for a line so long as to fill memory.
 
     Parameters
     ----------
     stream : IO[str]
-        The text that has not been read yet.
+        Text, of which the first lines may already be read.
     path : object
-        What errors call the file.
+        Name of the file in error messages.
     before : int, default 0
-        Lines that have been read.
+        Number of lines already read, for line numbers in errors.
     longest : int, default LONGEST_LINE
-        Characters that a line may have.
+        Longest line allowed, in characters.
 
     Raises
     ------
     FileFormatError
-        A line of more than that.
+        A line is longer than ``longest``.
     """
     number = before
     while line := stream.readline(longest):
@@ -95,16 +95,21 @@ def bounded_lines(
 
 
 class DuplicateKeyError(ValueError):
-    """A JSON object has a key twice; Python would take the last, other readers the first."""
+    """Error: a JSON object has a key twice.
+
+    It would be ambiguous: Python takes the last value, other readers take the first.
+    """
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The ``object_pairs_hook`` of all JSON from outside.
+    """Convert the pairs of a JSON object to a dict, and refuse duplicate keys.
+
+    It is the ``object_pairs_hook`` with which all JSON files of users are parsed.
 
     Raises
     ------
     DuplicateKeyError
-        A key is there twice.
+        Two pairs have the same key.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -114,33 +119,34 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
-    """Parse JSON whose shape the package can handle.
+    """Parse JSON text, and refuse duplicate keys, deep nesting and huge integers.
 
     Parameters
     ----------
     text : str | bytes
         The JSON text.
     path : object
-        What errors call the document.
+        Name of the document in error messages.
     hooks : Any
-        Of `json.loads`.
+        Further arguments of `json.loads`, such as ``parse_constant``.
 
     Raises
     ------
     FileFormatError
-        Not UTF-8, not JSON, a key given twice, nested too deeply, or with an integer that is too
-        large.
+        The text is not UTF-8 or not JSON, has a key twice, is nested more than `DEEPEST` deep, or
+        has an integer above `LARGEST_NUMBER`.
     """
     return _parsed(partial(json.loads, **{"object_pairs_hook": unique_keys, **hooks}), text, path)
 
 
 def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:
-    """Parse TOML whose shape the package can handle.
+    """Parse TOML text, and refuse deep nesting and huge integers.
 
     Raises
     ------
     FileFormatError
-        Not UTF-8, not TOML, nested too deeply, or with an integer that is too large.
+        The text is not UTF-8 or not TOML, is nested more than `DEEPEST` deep, or has an integer
+        above `LARGEST_NUMBER`.
     """
     document: dict[str, Any] = _parsed(tomllib.loads, text, path)
     return document
@@ -158,19 +164,19 @@ def _parsed(parse: Callable[[str], Any], text: str | bytes, path: object) -> Any
     except tomllib.TOMLDecodeError as error:
         raise FileFormatError(path, f"is not TOML: {error}") from None
     except ValueError as error:
-        # A key given twice, or an integer of thousands of digits.
+        # Other errors of value are a duplicate key, or an integer of thousands of digits.
         raise FileFormatError(path, str(error)) from None
     check_shape(document, path)
     return document
 
 
 def check_shape(document: Any, path: object) -> None:
-    """Refuse what could be written and not be read again.
+    """Raise an error if a document could be written as JSON but not be read again.
 
     Raises
     ------
     FileFormatError
-        Nested too deeply, or an integer that is too large.
+        The document is nested more than `DEEPEST` deep, or has an integer above `LARGEST_NUMBER`.
     """
     level = [document]
     for _ in range(DEEPEST + 1):
@@ -184,7 +190,7 @@ def check_shape(document: Any, path: object) -> None:
 
 
 def check_head(document: Any, head: Mapping[str, Any], path: object) -> None:
-    """Refuse a document that does not have these entries.
+    """Raise an error unless a document has all entries of ``head``: its format and version.
 
     Raises
     ------
@@ -198,9 +204,10 @@ def check_head(document: Any, head: Mapping[str, Any], path: object) -> None:
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Write rows of numbers and text as CSV that a spreadsheet does not run.
+    """Convert rows of numbers and text to CSV text without formulas that a spreadsheet would run.
 
-    What a spreadsheet would take for a formula has a quote before it, controls are escaped.
+    Text that a spreadsheet would take for a formula gets a leading quote. Control characters are
+    escaped.
     """
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows(map(_inert, row) for row in rows)
@@ -210,7 +217,8 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 def _inert(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
-    # The csv module leaves carriage returns unquoted: what follows one would begin a line.
+    # The csv module does not quote cells with a carriage return, after which a new line would
+    # begin: `printable` escapes it.
     text = printable(cell)
     if not text.startswith(FORMULA_SIGNS):
         return text
@@ -222,19 +230,21 @@ def _inert(cell: Any) -> Any:
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write to a temporary name in the same folder, then rename over ``path``.
+    """Write a file so that readers see either the old or the whole new content.
+
+    The content goes to a temporary file in the same folder, which is then renamed to ``path``.
 
     Raises
     ------
     OSError
-        The folder is missing or not writable; nothing is left behind.
+        The folder is missing or not writable; no temporary file is left.
     """
     target = Path(path)
     if target.is_symlink():
-        # Renaming over a link would replace the link instead of what it points to.
+        # Resolve a symbolic link first: a rename would replace the link instead of its target.
         target = target.resolve()
     if isinstance(content, str):
-        # A name may hold half of a surrogate pair, which no encoding has.
+        # Text may have a lone surrogate, which UTF-8 cannot encode: write it as an escape.
         content = content.encode("utf-8", "backslashreplace")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
@@ -248,6 +258,6 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
-            # A full disk does not say of which file.
+            # Add the path: an error such as "disk full" does not name the file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise

@@ -1,6 +1,6 @@
-"""Show progress: what ``progress=True`` means in a terminal and in a notebook.
+"""Display for ``progress=True`` in a terminal or a notebook.
 
-One line is written again and again, a few times per second. Elsewhere nothing is shown.
+It is one line, rewritten a few times per second. Elsewhere nothing is shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class _Display:
-    """Show the latest news in a line of error output."""
+    """Progress display: writes the latest progress report to stderr, always to the same line."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -28,7 +28,8 @@ class _Display:
         self._is_new = False
 
     def __call__(self, news: object) -> None:
-        # A loop that is being compiled brings no further news for seconds.
+        # Show the first report of each phase at once: the next report may take seconds, as the
+        # phase may begin with the compilation of a loop.
         is_next_phase = getattr(news, "phase", None) != getattr(self._latest, "phase", None)
         self._latest, self._is_new = news, True
         if is_next_phase or time.monotonic() - self._shown >= SECONDS_BETWEEN:
@@ -52,10 +53,11 @@ class _Display:
 def shows_progress(
     function: Callable[..., Result], *, at_terminals: bool = False
 ) -> Callable[..., Result]:
-    """Have a function that calls its ``progress`` understand True: a line that stays at the end.
+    """Decorate a function that calls its argument ``progress``, so that it also accepts True.
 
-    With ``at_terminals`` None shows such a line too, if error output is a terminal, and removes it
-    at the end.
+    True shows a progress line in a terminal or a notebook, which stays at the end. With
+    ``at_terminals``, progress=None also shows a line if stderr is a terminal, and removes it at the
+    end.
     """
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Names for functions and classes: generators, policies, routers."""
+"""Registries, which map names to generators, policies or routers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Registry(dict[str, Thing]):
-    """Things of one kind by name; an unknown name raises `UnknownNameError`.
+    """Dict from names to functions or classes of one kind, such as generators or policies.
+
+    Looking up an unknown name raises `UnknownNameError`.
 
     Parameters
     ----------
     kind : str
-        What errors call one of them.
+        The kind in error messages, such as ``"generator"``.
     """
 
     def __init__(self, kind: str) -> None:
@@ -31,11 +33,11 @@ class Registry(dict[str, Thing]):
         raise UnknownNameError(self._kind, name, self.names())
 
     def names(self) -> list[str]:
-        """Registered names, sorted."""
+        """Return all registered names, sorted."""
         return sorted(self)
 
     def register(self, name: str) -> Callable[[Function], Function]:
-        """Decorator: keep a function or class by a name; see `add`."""
+        """Return a decorator that registers a function or class under a name; see `add`."""
 
         def register(function: Function) -> Function:
             self.add(name, function)
@@ -44,10 +46,10 @@ class Registry(dict[str, Thing]):
         return register
 
     def add(self, name: str, function: Any) -> None:
-        """Keep a function or class by a name, to be called from a decorator.
+        """Register a function or class under a name; called by decorators.
 
-        A module that defines the name again, such as an edited file or a notebook's cell that is
-        run again, replaces its earlier definition, with a warning.
+        If the same module registers the name again, the new definition replaces the old one with a
+        warning. This happens when an edited file is imported again or a notebook cell is run again.
 
         Raises
         ------
@@ -63,7 +65,7 @@ class Registry(dict[str, Thing]):
                 places = f"{_origin(known)} and {_origin(function)}"
                 raise ValueError(f"{self._kind} {name!r} is registered twice, by {places}")
             text = f"{self._kind} {name!r} is replaced: {_origin(function)} is defined again"
-            # Above this: the decorator, and the line it decorates.
+            # Level 3 makes the warning point to the decorated function: level 2 is the decorator.
             warnings.warn(text, stacklevel=3)
         self[name] = function
 

@@ -1,4 +1,4 @@
-"""Service levels: how long a request may take and still count as on time."""
+"""Service levels: limits on the latency of a request, within which it counts as on time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
-    """Most time that a request may take, in seconds, or in rounds where those are counted.
+    """Limits on the time of a request, in seconds, or in rounds for instances in rounds.
 
-    A request is on time if it keeps every limit that is set.
+    A request is on time if it keeps every limit that is not None.
 
     Parameters
     ----------
     latency : float or None, default None
-        Most time from arrival to the last token.
+        Limit on the time from arrival to the last token.
     first_token : float or None, default None
-        Most time from arrival to the first token (TTFT).
+        Limit on the time from arrival to the first token (TTFT).
     time_per_token : float or None, default None
-        Most time between two tokens on average (TPOT): from the first token to the last, divided
-        by the output length less one. A request of one token always keeps it.
+        Limit on the mean time between tokens (TPOT): from the first token to the last, divided by
+        the output length - 1. A request with one output token always keeps it.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A limit is not a number above 0, or none is set.
+        A limit is not a number above 0, or all are None.
     """
 
     latency: float | None = ranged(None, above=0)
@@ -54,11 +54,11 @@ class ServiceLevel:
 
 
 AnyLevel = ServiceLevel | Sequence[ServiceLevel]
-"""One level for all requests, or one for each, in their order."""
+"""One service level for all requests, or a sequence with one for each request, in order."""
 
 
 class Limits(NamedTuple):
-    """Limits of each request, infinite where none is set, shape (n,).
+    """Limits of a service level for each request, as arrays of shape (n,); infinite if not set.
 
     Attributes
     ----------
@@ -73,14 +73,17 @@ class Limits(NamedTuple):
     def on_time(
         self, latency: npt.NDArray[Any], first_token: npt.NDArray[Any], output_lengths: IntArray
     ) -> BoolArray:
-        """Return which requests are on time, shape (n,); NaN is late.
+        """Return for each request whether it keeps all its limits, shape (n,).
+
+        A request with a time of NaN, which never got the token, is late.
 
         Parameters
         ----------
         latency, first_token : array, shape (n,)
-            Time from arrival to the last and to the first token; fractions need limits `exactly`.
+            Time from arrival to the last and to the first token, in the unit of the limits. If the
+            times are `Fraction`, the limits must be those of `exactly`.
         output_lengths : int64 array, shape (n,)
-            Tokens.
+            Output tokens of each request.
         """
         per_token = (latency - first_token) / np.maximum(output_lengths - 1, 1)
         return np.asarray(
@@ -90,35 +93,39 @@ class Limits(NamedTuple):
         )
 
     def of(self, chosen: IntArray | BoolArray) -> Limits:
-        """Return the limits of some requests."""
+        """Return the limits of some requests, given as positions or as a mask."""
         return Limits(*(one[chosen] for one in self))
 
     def exactly(self) -> Limits:
-        """Return the decimals that the limits are written as, infinite where none is set."""
+        """Return the limits as exact `Fraction` of their decimals (0.1 is 1/10), or infinity."""
         exact = np.frompyfunc(lambda one: one if np.isinf(one) else decimal(one), 1, 1)
         return Limits(*map(exact, self))
 
     def decode(self, output_lengths: IntArray) -> FloatArray:
-        """Return the most time from the first token to the last, infinite for a single token."""
-        # No limit on the time of no further token is no number, and is not taken.
+        """Return the limit on the time from the first token to the last, shape (n,).
+
+        It is time_per_token * (output length - 1), and infinite for a single output token.
+        """
+        # For one output token and no limit, infinity * 0 is NaN, with a warning; the last line
+        # replaces it.
         with np.errstate(invalid="ignore"):
             most = self.time_per_token * (output_lengths - 1)
         return np.where(output_lengths > 1, most, np.inf)
 
     def latest(self, output_lengths: IntArray) -> FloatArray:
-        """Return the most latency that all limits of a request allow together, shape (n,)."""
+        """Return the largest latency that all limits of a request together allow, shape (n,)."""
         decode = np.where(output_lengths > 1, self.decode(output_lengths), 0.0)
         latest: FloatArray = np.minimum(self.latency, self.first_token + decode)
         return latest
 
 
 def limits_of(level: AnyLevel, requests: int) -> Limits:
-    """Return the limits of each of so many requests.
+    """Convert service levels to arrays of limits for a number of requests.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Neither a level nor one for each request.
+        ``level`` is neither a `ServiceLevel` nor a sequence with one for each request.
     """
     levels = [level] if isinstance(level, ServiceLevel) else level
     if not isinstance(levels, Sequence) or not all(isinstance(one, ServiceLevel) for one in levels):

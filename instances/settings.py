@@ -11,17 +11,20 @@ _PLAIN = re.compile(r"[\w./:+*?-]+")
 
 
 def quoted(text: str) -> str:
-    """The text as it is in the brackets of a source: in quotes where it has other signs."""
+    """Return a value as written in brackets on a command line, such as ``trace:FILE(name=value)``.
+
+    Text with other characters than letters, digits and ``_./:+*?-`` gets double quotes.
+    """
     if _PLAIN.fullmatch(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def parse_value(text: str) -> bool | int | float | str:
-    """The value that a text stands for.
+    """Convert text from a command line to a Python value.
 
-    ``10`` is a whole number, ``0.5`` and ``nan`` are floats, ``true`` and ``False`` are truth
-    values, anything else is text.
+    ``10`` becomes an int, ``0.5`` and ``nan`` floats, ``true`` and ``False`` bools. Any other text
+    is returned unchanged.
     """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
@@ -34,12 +37,14 @@ def parse_value(text: str) -> bool | int | float | str:
 
 
 def parse_texts(entries: Iterable[str], option: str) -> dict[str, str]:
-    """``["n=10", ...]`` by name, ``-`` as ``_``; the values as they are.
+    """Split texts of the form ``name=value`` into a dict from names to values, both as text.
+
+    In names ``-`` becomes ``_``. ``option`` is the name of the command's option in errors.
 
     Raises
     ------
     InvalidValueError
-        An entry without a name or ``=``, or a name given twice.
+        An entry has no name or no ``=``, or a name is given twice.
     """
     settings: dict[str, str] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The user's own modules, by name or by file, as command lines and stored runs name them."""
+"""Import of the user's own modules, which command lines and stored runs give by name or file."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ MAIN = "__main__"
 SUFFIX = ".py"
 
 FILE_MARK = "@"
-"""Separates the stem of a file from a hash of its path in the name of a module loaded from it."""
+"""Character in names of modules loaded from files: the file's stem, ``@``, a hash of its path."""
 
 _CONTENT = "__content__"
-"""Attribute of a module loaded from a file: the text that was run."""
+"""Name of the attribute, of a module loaded from a file, that holds the text of the file then."""
 
 _imported: dict[str, None] = {}
-"""Absolute names of all that `import_sources` was asked for, in order."""
+"""Modules and absolute paths of files imported by `import_sources`, in order; an ordered set."""
 
 Value = TypeVar("Value")
 
 
 def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -> None:
-    """Import modules and files, such as those that register policies or generators.
+    """Import the user's modules and files, such as those that register policies or generators.
 
     Parameters
     ----------
     names : Iterable[str]
-        ``my_rules``, ``package.module``, ``my_rules.py`` or ``path/to/my_rules.py``.
+        Modules or files: ``my_rules``, ``package.module``, ``my_rules.py`` or
+        ``path/to/my_rules.py``.
     folder : str or os.PathLike, default "."
-        Where paths begin, and where modules are looked for too.
+        Folder to which paths are relative; modules are searched for in it after ``sys.path``.
 
     Raises
     ------
     InvalidValueError
-        No such module or file, or it cannot be imported; the message names the line.
+        A module or file does not exist or cannot be imported; the message has the failing line.
     """
     for name in names:
         import_source(name, folder)
@@ -56,14 +57,15 @@ def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -
 def import_source(
     name: str, folder: str | os.PathLike[str] = ".", field: str = "import"
 ) -> ModuleType:
-    """Import one of `import_sources`; an error names it as ``field``.
+    """Import one module or file of the user, as `import_sources` does; return the module.
 
-    A file is imported once, and again where it has been edited since.
+    ``field`` is the name of the argument in errors. A file is imported again only if it has been
+    edited since the last import.
 
     Raises
     ------
     InvalidValueError
-        As `import_sources`.
+        The module or file does not exist or cannot be imported.
     """
     if is_file_name(name):
         return _from_file(_path(name, folder), name, field)
@@ -73,12 +75,15 @@ def import_source(
 
 
 def imported_sources() -> list[str]:
-    """Return what `import_sources` imported in this process, to import it in another."""
+    """Return the names of all that `import_sources` imported, to import it in other processes."""
     return list(_imported)
 
 
 def file_of(thing: Callable[..., object]) -> str | None:
-    """The file that a function or class was loaded from by `import_source`; else None."""
+    """Return the file that `import_source` loaded a function or class from, relative if possible.
+
+    Return None if the function or class comes from a module.
+    """
     file = getattr(sys.modules.get(thing.__module__), "__file__", None)
     if FILE_MARK not in thing.__module__ or file is None:
         return None
@@ -87,12 +92,12 @@ def file_of(thing: Callable[..., object]) -> str | None:
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text names a file rather than a module."""
+    """Return whether a text is the name of a file (it has ``/`` or ends with .py), not a module."""
     return text.endswith(SUFFIX) or "/" in text
 
 
 def attribute_of(thing: Any, name: str) -> Any:
-    """The attribute that a dotted name leads to; None where there is none."""
+    """Return the attribute of ``thing`` with a dotted name, such as ``a.b``; None if missing."""
     for part in name.split("."):
         thing = getattr(thing, part, None)
     return thing
@@ -104,14 +109,15 @@ def described(
     field: str,
     passing: tuple[type[BaseException], ...] = (),
 ) -> Value:
-    """Run what runs the user's code; what it raises becomes an error of one line.
+    """Call ``action``, which runs the user's code, and replace its exceptions by a one-line error.
 
-    Errors of the kinds ``passing`` are raised as they are.
+    Exceptions of the types in ``passing`` are not replaced. ``named`` is the user's module, file
+    or function, and ``field`` the name of the argument in the error.
 
     Raises
     ------
     InvalidValueError
-        With the kind and message of what was raised, and the user's file and line.
+        The code raised an exception; the message has its type, its text, and the user's line.
     """
     try:
         return action()
@@ -135,7 +141,7 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     known = _loaded(path)
     if known is not None and getattr(known, _CONTENT, content) == content:
         return known
-    # Unlike any name that Python imports.
+    # The name of the module has a "@", so it differs from every name that ``import`` can use.
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     module = ModuleType(f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}")
     module.__file__ = str(path)
@@ -144,7 +150,8 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     _search(path.parent)
 
     def run() -> None:
-        # Not by a loader: its bytecode takes two edits within a second for one.
+        # Python's own loader caches bytecode by the file's time in seconds, so it would miss the
+        # second of two edits within a second.
         exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
 
     try:
@@ -156,7 +163,7 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
 
 
 def _loaded(path: Path) -> ModuleType | None:
-    """The module that a file is already, under whichever name."""
+    """Return the loaded module that comes from a file, whatever its name; None if not loaded."""
     real = os.path.realpath(path)
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
@@ -166,15 +173,16 @@ def _loaded(path: Path) -> ModuleType | None:
 
 
 def _search(folder: Path) -> None:
-    """Find modules there too, after everywhere else."""
+    """Append a folder to ``sys.path``, so that modules are searched for in it last."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
 
 def users_line(error: BaseException) -> str:
-    """The last line of the user's own that an error came through, in brackets; or nothing.
+    """Return the innermost line of the user's code in an error's traceback: `` (file.py:12)``.
 
-    The file has no folder: pages and records show the line.
+    Return an empty string if there is none. The file is without its folder, because the text is
+    also stored in records and shown on pages.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if os.path.exists(frame.filename) and is_users_file(frame.filename):
@@ -183,12 +191,15 @@ def users_line(error: BaseException) -> str:
 
 
 def main_name(module: str) -> str:
-    """Return `MAIN` for the main module, also in the processes that a script starts."""
+    """Return the name of a module; `MAIN` for the main module, also in worker processes.
+
+    In processes that a script starts, Python calls the script's module ``__mp_main__``.
+    """
     return MAIN if module == "__mp_main__" else module
 
 
 def loaded_modules() -> list[ModuleType]:
-    """Return the user's loaded modules, each by its own name, without the main one."""
+    """Return all loaded modules of the user, except the main module; each module once."""
     return [
         module
         for name, module in [*sys.modules.items()]
@@ -201,7 +212,11 @@ def loaded_modules() -> list[ModuleType]:
 
 @cache
 def is_users_file(file: str) -> bool:
-    """Return whether a file belongs neither to this distribution nor to Python nor to a package."""
+    """Return whether a file is the user's own.
+
+    It is not if it belongs to this package, to Python's standard library or to an installed
+    package.
+    """
     path = Path(file).resolve()
     library = (Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
     ours = (*(ROOT / package for package in PACKAGES), *library)

@@ -1,7 +1,7 @@
-"""Turning user input into plain Python values, refusing whatever is not one.
+"""Checks of user input, and its conversion to plain Python values.
 
-Everything that takes a number from outside checks it here, so that NumPy's scalars, fractions, huge
-integers, NaN, infinities and booleans are treated alike everywhere. So does what takes a name.
+All numbers and names from users are checked here. So NumPy scalars, fractions, huge integers, NaN,
+infinities and booleans are treated alike everywhere.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import numpy as np
 from .errors import CONTROLS, InvalidTypeError, InvalidValueError
 
 LARGEST_INTEGER = 2**53
-"""Times above this would not survive a float or a JSON reader unchanged."""
+"""Largest integer that floats and JSON readers keep exactly: the limit of times and costs."""
 
 LARGEST_TOKEN_COUNT = 2**31 - 1
-"""Above this, sums over requests of tokens and volumes could leave 64-bit integers."""
+"""Largest token count: with larger ones, sums over requests could overflow 64-bit integers."""
 
 NO_NUMBERS = (bool, np.bool_, np.timedelta64)
-"""Registered as numbers by Python or NumPy, and none here."""
+"""Types that Python or NumPy count as numbers, but that are refused here as numbers."""
 
 
 def as_flag(value: Any, owner: str | None, field: str) -> bool:
-    """``value`` if it is True or False.
+    """Return ``value`` as a bool if it is True or False.
 
     Raises
     ------
     InvalidTypeError
-        Anything else: the text ``"False"`` would count as true.
+        The value is anything else, such as the text ``"False"``, which Python counts as true.
     """
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(owner, field, value, "is neither True nor False")
@@ -50,11 +50,11 @@ def as_integer(
     Raises
     ------
     InvalidTypeError
-        Not an integer (a bool, a string, a float with a fractional part or not).
+        The value is not an integer: a bool, a string, or a float, even one such as 2.0.
     InvalidValueError
-        Out of range.
+        The value is out of range.
     """
-    # Nearly every value there is is an int; asking an abstract class takes ten times as long.
+    # Test for int first, the usual case: isinstance with an abstract class is ten times as slow.
     if type(value) is not int and not _is(Integral, value):
         raise InvalidTypeError(owner, field, value, "is not a whole number")
     number = int(value)
@@ -75,18 +75,20 @@ BOUNDS = {
     "maximum": (operator.le, "above"),
     "below": (operator.lt, "not below"),
 }
-"""Bounds of `as_number` by name: what a number does that keeps one, and is otherwise."""
+"""Names of the bounds of `as_number`: the comparison with a bound, and the words if it fails."""
 
 
 def as_number(value: Any, owner: str | None, field: str, **bounds: float) -> float:
-    """Return ``value`` as a finite float within bounds, which have the names of `BOUNDS`.
+    """Return ``value`` as a finite float, checked against bounds such as ``minimum=0``.
+
+    The keywords of bounds are the keys of `BOUNDS`.
 
     Raises
     ------
     InvalidTypeError
-        Not a real number, or a bool.
+        The value is not a real number, or is a bool.
     InvalidValueError
-        NaN, infinite or too large for a float, or out of range.
+        The value is NaN, infinite, too large for a float, or out of bounds.
     """
     if not _is(Real, value):
         raise InvalidTypeError(owner, field, value, "is not a number")
@@ -104,23 +106,26 @@ def as_number(value: Any, owner: str | None, field: str, **bounds: float) -> flo
 
 
 def as_fraction(value: Any, owner: str | None, field: str, **bounds: float) -> Fraction:
-    """``value`` exactly, by the rules and errors of `as_number`; 0.1 is a tenth."""
+    """Return ``value`` as an exact fraction; the float 0.1 becomes 1/10.
+
+    Bounds and errors are those of `as_number`.
+    """
     number = as_number(value, owner, field, **bounds)
     return Fraction(value) if isinstance(value, Rational) else Fraction(str(number))
 
 
 def decimal(value: float) -> Fraction:
-    """Return the decimal number that ``value`` is written as: 0.1 is a tenth."""
+    """Return as a fraction the shortest decimal that Python prints for a float: 0.1 is 1/10."""
     return Fraction(repr(float(value)))
 
 
 def as_exact(value: Any, owner: str | None, field: str) -> Fraction:
-    """``value``, a whole number or a fraction, in Python's own integers; no float has that claim.
+    """Return a whole number or a fraction as `Fraction`; floats are refused, as they are rounded.
 
     Raises
     ------
     InvalidTypeError
-        Neither, or a bool.
+        The value is neither a whole number nor a fraction, or is a bool.
     """
     if not _is(Rational, value):
         raise InvalidTypeError(owner, field, value, "is neither a whole number nor a fraction")
@@ -128,69 +133,73 @@ def as_exact(value: Any, owner: str | None, field: str) -> Fraction:
 
 
 def as_time_limit(value: Any, owner: str | None = None, field: str = "time_limit") -> float | None:
-    """Seconds >= 0 as a float, or None for no limit.
+    """Return a time limit in seconds >= 0 as a float; None means no limit.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Neither.
+        The value is neither a number >= 0 nor None.
     """
     return None if value is None else as_number(value, owner, field, minimum=0)
 
 
 def set_fields(record: object, **values: Any) -> None:
-    """Give a frozen dataclass its fields as they came out of their checks."""
+    """Set fields of a frozen dataclass, to their checked values, during its construction."""
     for field, value in values.items():
         object.__setattr__(record, field, value)
 
 
 def as_choice(value: Any, owner: str | None, field: str, known: Sequence[str]) -> None:
-    """Refuse what is not one of the words ``known``.
+    """Raise an error unless ``value`` is one of the words in ``known``.
 
     Raises
     ------
     InvalidValueError
-        It is another value.
+        The value is not one of them.
     """
     if value not in known:
         raise InvalidValueError(owner, field, value, f"is not one of {', '.join(known)}")
 
 
 def ranged(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
-    """A number of a dataclass of parameters: its default, and the bounds that `check_ranges` asks.
+    """Declare a numeric field of a dataclass, with bounds that `check_ranges` checks.
 
     Parameters
     ----------
     default : Any, optional
-        Its value; none unless given.
+        Default value of the field; without it the field is required.
     **bounds : float
-        Of `as_integer` or `as_number`; of every item of a tuple.
+        Bounds of the number, or of every item of a tuple: ``minimum``, ``above``, ``maximum`` or
+        ``below``.
     """
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
 def chosen(*known: str) -> Any:
-    """A word of a dataclass of parameters, for `check_ranges`; the first is the default."""
+    """Declare a dataclass field that must be one of the words ``known``; the first is the default.
+
+    `check_ranges` checks the field.
+    """
     return dataclasses.field(default=known[0], metadata={"known": known})
 
 
 def check_ranges(record: Any, owner: str | None = "") -> None:
-    """Check the fields of a dataclass made by `ranged` and `chosen`, and its flags.
+    """Check the fields of a dataclass object that `ranged` and `chosen` declare, and its bools.
 
-    A number is whole or a float as its annotation says; any iterable becomes a tuple where the
-    annotation is one.
+    Numbers are converted to int or float by the annotation of the field. If the annotation is a
+    tuple, any iterable is converted to one.
 
     Parameters
     ----------
     record : Any
-        An instance of the dataclass.
+        The object; its fields are set to the converted values.
     owner : str or None, default ""
-        What errors call it; empty takes the name of its class.
+        Name of the object in error messages; empty means the name of its class.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A parameter that is not in its range, or an empty tuple.
+        A field has the wrong type or is out of range, or a tuple is empty.
     """
     owner = type(record).__name__ if owner == "" else owner
     for one in dataclasses.fields(record):
@@ -212,15 +221,15 @@ def check_ranges(record: Any, owner: str | None = "") -> None:
 
 
 def as_name(value: Any, owner: str | None, field: str) -> str:
-    """``value`` if it is a string that can be shown in a line and stored as UTF-8.
+    """Return ``value`` if it is a string that fits in one line and can be stored as UTF-8.
 
     Raises
     ------
     InvalidTypeError
-        Not a string.
+        The value is not a string.
     InvalidValueError
-        It holds a control character, with which a file could rewrite the terminal that shows it, a
-        line break, or half of a surrogate pair, which no file can hold.
+        The value has a line break, a control character (which could rewrite the terminal that shows
+        it), or a lone surrogate (which UTF-8 cannot encode).
     """
     if not isinstance(value, str):
         raise InvalidTypeError(owner, field, value, "is not a string")

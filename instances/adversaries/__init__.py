@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-# Importing them registers their generators.
+# Importing these modules registers their generators.
 from . import cascade, reductions, sqrt_n_adversary, traps  # noqa: F401

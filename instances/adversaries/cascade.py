@@ -1,4 +1,4 @@
-"""Arrivals at the fluid equilibrium, where greedy admission evicts for ever ([A25])."""
+"""Arrivals at a rate that just fills the memory, where greedy admission keeps evicting ([A25])."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ TYPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "one-type": ((1, 1, 4),),
     "two-types": ((1, 1, 1), (1, 2, 1)),
 }
-"""Prefill length, decode length and arrivals an iteration of each type."""
+"""By example: (prefill tokens, decode tokens, mean arrivals per iteration) of each request type."""
 
 EQUILIBRIUM_MEMORY = {"one-type": 12, "two-types": 9}
-"""M*, with iterations of length 1: the capacity of both examples."""
+"""By example: capacity M, in tokens: the equilibrium memory M* with iterations of length 1."""
 
 FIRST_ITERATIONS = (3, 6)
-"""Example 2's imbalance: three prompts decode while six wait for their prefill."""
+"""Arrivals in iterations 0 and 1 of the imbalanced start: 3 decode while 6 wait for prefill."""
 
 
 class FcfsCascade(Family, name="fcfs-cascade"):
-    """Arrivals that M could just carry in level stages ([A25] Example 2, Proposition 3).
+    """Arrivals whose mean load equals the memory: FCFS keeps evicting ([A25] Proposition 3).
 
-    ``"one-type"`` is Example 2 (prefill 1, decode 1, four an iteration, C = 12); ``"two-types"``
-    the instance of Proposition 3 (decode 1 or 2, one of each an iteration, C = 9). C is the
-    equilibrium memory M* with iterations of length 1, so that with any d0 + M* d1 = 1 an iteration
-    is a round.
+    ``"one-type"`` is Example 2 (prefill 1, decode 1, four arrivals per iteration, C = 12).
+    ``"two-types"`` is the instance of Proposition 3 (prefill 1, decode 1 or 2, one arrival of each
+    type per iteration, C = 9). The capacity C is the memory M* that these arrivals fill in
+    equilibrium with iterations of length 1. So an iteration is a round if d0 + M* d1 = 1.
 
-    [A25] counts a prefill iteration before the decodes: run it with
-    ``prefill_rounds=1``. ``convention="token-per-round"`` writes the same
-    requests for the round model, (s, o) = (prefill - 1, decode + 1), which holds the same tokens
-    in the same rounds; hindsight bounds are for that form.
+    [A25] counts a prefill iteration before the decodes: run the instance with
+    ``prefill_rounds=1``. With ``convention="token-per-round"`` the same requests are written for
+    the round model as (s, o) = (prefill - 1, decode + 1). They then hold the same tokens in the
+    same rounds, and hindsight bounds apply.
 
     Parameters
     ----------
     example : {"one-type", "two-types"}
-        As above.
+        Example 2 or the instance of Proposition 3.
     rounds : int, default 200
-        Iterations with arrivals, 0 .. rounds - 1.
+        Number of iterations with arrivals, 0 .. rounds - 1.
     arrivals : {"poisson", "constant"}
-        ``"poisson"`` as in the paper, or ``"constant"``, the rate itself in every iteration: then
-        nothing but an imbalance at the start can cause an eviction.
+        ``"poisson"`` arrivals as in the paper, or ``"constant"``, the mean in every iteration: then
+        only an imbalance at the start can cause an eviction.
     imbalanced : bool, default False
-        Three and six requests in the first two iterations, Example 2's start; only for
-        ``"one-type"``, since the paper states none for the other.
+        Three arrivals in the first iteration and six in the second, as in Example 2. Only for
+        ``"one-type"``: the paper states no such start for the other.
     convention : {"prefill-round", "token-per-round"}
-        How lengths are written.
+        Lengths with a prefill iteration as in [A25], or for the round model.
     """
 
     example: str = chosen("one-type", "two-types")
@@ -59,7 +59,7 @@ class FcfsCascade(Family, name="fcfs-cascade"):
     convention: str = chosen("prefill-round", "token-per-round")
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw the number of requests of each type in each iteration."""
+        """Draw the number of arrivals of each type in each iteration, and make the instance."""
         rounds, types = self.rounds, TYPES[self.example]
         rates = np.array([rate for _, _, rate in types])
         counts = np.tile(rates, (rounds, 1))

@@ -1,7 +1,7 @@
-"""Schedules from the papers' proofs, which need no search, at any size.
+"""Schedules given by formulas in the papers' proofs, which need no search at any size.
 
-They are feasible, so a policy's total latency divided by theirs is a certified lower bound on
-its ratio to the optimum.
+They are feasible. So a policy's total latency divided by that of such a schedule is a certified
+lower bound on the policy's ratio to the optimum.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ Key = Callable[[Request], int]
 
 
 def class_batches(instance: Instance, key: Key) -> Schedule:
-    """Run equal requests in full batches, one batch after another, classes in order of ``key``.
+    """Schedule requests in batches of equal (s, o), one batch after another without overlap.
 
-    A batch of requests (s, o) holds floor(M / (s + o)) of them for o rounds; nothing overlaps.
-    With ``key=request.volume`` this is the comparison schedule in the proofs of [W25] Theorems 1
-    and EC.1, and in [J25] Theorem 4.3 if all requests are equal.
+    Batches are in increasing order of ``key(request)``. A batch runs for o rounds and has
+    floor(M / (s + o)) requests, or what is left. With ``key=lambda request: request.volume`` this
+    is the comparison schedule in the proofs of [W25] Theorems 1 and EC.1. If all requests are
+    equal, it is that of [J25] Theorem 4.3.
 
     Raises
     ------
@@ -50,18 +51,18 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
 
 
 def one_long_and_units(instance: Instance) -> Schedule:
-    """Return the optimum of one long request at time 0 and later equal unit ones.
+    """Return an optimal schedule of one long request at time 0 and later equal short ones (o = 1).
 
-    All unit requests arrive together, as `sqrt-n-adversary` releases them ([J25] Theorem 4.1).
-    Once the start t of the long request is fixed, the short ones (o = 1) are interchangeable and
-    take one round each, so it is optimal to start as many as fit in every round from their arrival
-    on. It remains to try every t up to the first at which the long request delays nobody. Exact, in
-    about M log M steps.
+    All short requests arrive together, as `sqrt-n-adversary` releases them ([J25] Theorem 4.1).
+    For a fixed start t of the long request, it is optimal to start as many short requests as fit in
+    every round from their arrival on: they are interchangeable and take one round each. So it is
+    enough to try every t, up to the first t at which the long request delays no short one. The
+    result is exact and takes about M log M steps.
 
     Raises
     ------
     InvalidValueError
-        The instance is of another kind, or has several replicas.
+        The instance has other requests, or has several replicas.
     """
     instance.require_one_replica()
     shorts = [k for k, request in enumerate(instance) if request.output_length == 1]
@@ -75,7 +76,11 @@ def one_long_and_units(instance: Instance) -> Schedule:
     arrival = instance[shorts[0]].arrival_time
 
     def rounds(long_starts: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Each round, and how many unit requests it starts, by the starts with some left."""
+        """Yield each round from the arrival of the short requests on, until all are started.
+
+        With the round come the candidates (positions in ``long_starts``) for which short requests
+        are left, and the number that starts in the round for each of these.
+        """
         active = np.arange(len(long_starts))
         left = np.full(len(long_starts), len(shorts))
         round_index = arrival
@@ -88,7 +93,8 @@ def one_long_and_units(instance: Instance) -> Schedule:
             left = left - started
             active, left = active[left > 0], left[left > 0]
 
-    # From the last of these rounds on the long request could as well start sooner.
+    # The short requests alone take ``alone`` rounds: a long request that starts after these delays
+    # none of them, so a later start than arrival + alone is never better.
     alone = -(-len(shorts) // (instance.memory_limit // (prompt + 1)))
     candidates = np.arange(arrival + alone + 1, dtype=np.int64)
     costs = candidates + long.output_length

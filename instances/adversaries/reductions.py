@@ -20,18 +20,19 @@ from instances.problem.instance import Instance
 from instances.validation import LARGEST_INTEGER, as_integer, ranged
 
 LARGEST_DRAWS = 100_000
-"""Draws of numbers before `partition-makespan` gives up: two large ones are hardly ever equal."""
+"""Most draws by `partition-makespan` before an error: valid numbers may be very unlikely."""
 
 LARGEST_TARGET = 100_000
-"""Largest T of drawn numbers, which reach their sum by single steps."""
+"""Largest target sum T of drawn numbers: the draw corrects their sum in steps of 1."""
 
 
 class ThreePartition(Family, name="three-partition"):
-    """3-Partition as total latency: 3m(m+1)/2 iff there is a partition ([W25] Theorem 2).
+    """3-Partition as a scheduling instance ([W25] Theorem 2).
 
-    At most three requests fit a round, and three only where their numbers add up to at most T;
-    so the first m rounds can be full, with three completions each, only by a partition into m
-    triples of sum T.
+    The optimal total latency is 3m(m+1)/2 if and only if the 3m numbers can be partitioned into m
+    triples of sum T. At most three requests fit in a round, and three only if their numbers add up
+    to at most T. So three requests complete in each of the first m rounds only with such a
+    partition.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class ThreePartition(Family, name="three-partition"):
     groups, target : int
         m and T of drawn numbers, 8 < T <= `LARGEST_TARGET`.
     planted : bool, default True
-        Draw m triples of sum T and shuffle them, so that there is a partition; otherwise only the
-        sum of all numbers is m T, and there may be none.
+        True draws m triples of sum T and shuffles them, so that a partition exists. False only
+        ensures that the sum of all numbers is m T, and a partition may not exist.
     """
 
     numbers: Sequence[int] | None = None
@@ -73,18 +74,18 @@ class ThreePartition(Family, name="three-partition"):
 
 
 class PartitionMakespan(Family, name="partition-makespan"):
-    """Partition as makespan: 2 iff the numbers have two parts of equal sum ([W25] Theorem EC.2).
+    """Partition as a scheduling instance with the makespan as objective ([W25] Theorem EC.2).
 
-    Where a number exceeds half the sum or the sum is odd, the answer is no, and there is no
-    instance to ask.
+    The optimal makespan is 2 if and only if the numbers can be split into two parts of equal sum.
+    Numbers with an odd sum, or with a number above half the sum, cannot be split and are refused.
 
     Parameters
     ----------
     numbers : Sequence[int] or None, default None
-        Whole numbers >= 1 of even sum, none above half of it; None draws n of them from
-        1 .. ``largest``, again and again until they are such numbers.
+        Whole numbers >= 1 of even sum, none above half of it; None draws n numbers from
+        1 .. ``largest``, repeatedly until they meet these conditions.
     n, largest : int
-        Of drawn numbers, n >= 2.
+        Number of drawn numbers, n >= 2, and the largest of them.
     """
 
     numbers: Sequence[int] | None = None
@@ -114,7 +115,10 @@ class PartitionMakespan(Family, name="partition-makespan"):
 def _composition(
     rng: np.random.Generator, count: int, total: int, low: int, high: int
 ) -> np.ndarray:
-    """``count`` numbers in low .. high with the given sum: uniform draws, then single steps."""
+    """Draw ``count`` numbers in low .. high whose sum is ``total``.
+
+    They are uniform at first. Then randomly chosen numbers change by 1 until the sum is right.
+    """
     values = rng.integers(low, high + 1, count)
     while (missing := total - int(values.sum())) != 0:
         step = 1 if missing > 0 else -1
@@ -124,7 +128,7 @@ def _composition(
 
 
 def _between_quarter_and_half(target: int) -> tuple[int, int]:
-    """The least and the largest x with T/4 < x < T/2."""
+    """Return the smallest and the largest whole number x with T/4 < x < T/2, for T = target."""
     return target // 4 + 1, (target - 1) // 2
 
 

@@ -1,4 +1,4 @@
-"""The adversary that waits for the policy's move ([J25] Theorem 4.1)."""
+"""An arrival source that reacts to the policy so that its ratio grows as sqrt(n) ([J25])."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ LONG_REQUEST = "long"
 
 
 def half_root(memory_limit: int) -> int:
-    """sqrt(M) / 2 rounded up, in exact integers: the least h with 4 h^2 >= M."""
+    """Return sqrt(M) / 2 rounded up, computed in integers: the smallest h with 4 h^2 >= M."""
     return math.isqrt(memory_limit - 1) // 2 + 1
 
 
 class SqrtNAdversary:
-    """Adversary: one long request, and M/2 short ones when the policy has almost finished it.
+    """Adversary: one long request, then M/2 short ones when the policy has almost finished it.
 
-    All prompts have length 1. The long request (o = M - 1) appears at time 0. Once the policy
-    starts it, at b, floor(M/2) requests with o = 1 appear at r = b + M - h, where
-    h = ceil(sqrt(M) / 2), that is r = floor(b + M - sqrt(M)/2). The long request then holds all
-    but h - 2 tokens at most for its last h - 1 rounds, in which fewer than M/16 of the short ones
-    find room; each of the others waits h rounds. In hindsight the total latency is below 3.5 M,
-    so no deterministic policy is within sqrt(M)/28 of the optimum ([J25] Theorem 4.1).
+    All prompts have length 1. The long request (o = M - 1) arrives at time 0. If the policy starts
+    it at b, floor(M/2) requests with o = 1 arrive at r = b + M - h, where h = ceil(sqrt(M) / 2),
+    that is r = floor(b + M - sqrt(M)/2). In its last h - 1 rounds the long request leaves at most
+    h - 2 tokens free. In these rounds fewer than M/16 of the short requests fit, and each of the
+    others waits h rounds. The optimal total latency is below 3.5 M. So no deterministic policy has
+    a ratio to the optimum below sqrt(M)/28 ([J25] Theorem 4.1).
 
-    Left open by the paper and decided here:
+    The paper leaves some cases open, which are decided here:
 
-    * sqrt(M)/2 is rounded up, which keeps the theorem's bound for every M >= 4; an odd M gives
-      (M - 1)/2 short requests;
-    * a policy that evicts the long request before r is answered when it starts it again: b is the
-      start that has lasted; after r nothing more comes;
-    * a policy that never starts the long request is never sent anything else: its run ends as
+    * sqrt(M)/2 is rounded up, which keeps the theorem's bound for every M >= 4. An odd M gives
+      (M - 1)/2 short requests.
+    * If the policy evicts the long request before r, its next start counts as b. After r no
+      request arrives.
+    * If the policy never starts the long request, no other request arrives, and its run ends as
       ``"stalled"``, which is worse than any ratio.
 
-    The theorem is about deterministic policies. A randomised one can be played all the same, but
-    then the arrivals follow its coin tosses (an adaptive adversary) and the theorem says nothing.
+    The theorem is about deterministic policies. Randomised ones can be run too, but the arrivals
+    then depend on their random choices (an adaptive adversary), and the theorem does not apply.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class SqrtNAdversary:
     Raises
     ------
     InvalidValueError
-        M < 4; or, in `observe`, a clock that does not count rounds: the adversary foretells when
-        the long request ends, which it can in the round model only.
+        M < 4. In `observe`: the clock does not count rounds. The adversary must know in advance
+        when the long request ends, which is possible in the round model only.
     """
 
     adaptive = True
@@ -64,16 +64,19 @@ class SqrtNAdversary:
         self.reset()
 
     def reset(self, rng: np.random.Generator | None = None) -> None:
-        """Begin again; nothing is random."""
+        """Return to the state before the first arrival; ``rng`` is unused."""
         self._next = [Arrival(0, 1, self.memory_limit - 1, LONG_REQUEST)]
         self._is_over = False
 
     def next_arrival(self) -> float | None:
-        """0, then the time of the short requests once the long one has started."""
+        """Return the time of the next arrival, or None if none is known yet.
+
+        It is 0, then, once the policy has started the long request, r.
+        """
         return self._next[0].time if self._next else None
 
     def release(self, now: float) -> Sequence[Arrival]:
-        """The long request at 0, the short ones at r."""
+        """Return the requests that arrive by ``now``: the long one at 0, the short ones at r."""
         if not self._next or self._next[0].time > now:
             return []
         released, self._next = self._next, []
@@ -81,7 +84,7 @@ class SqrtNAdversary:
         return released
 
     def observe(self, observation: Observation) -> None:
-        """Watch the long request start, or go back to the queue."""
+        """Set the arrival time r when the policy starts the long request; unset it on eviction."""
         if self._is_over:
             return
         begun = observation.round_index
@@ -98,9 +101,10 @@ class SqrtNAdversary:
 
 @register_generator("sqrt-n-adversary")
 def sqrt_n_adversary(rng: np.random.Generator, *, memory_limit: int = 256) -> SqrtNAdversary:
-    """Adaptive: floods the policy when its long request is almost done ([J25] Theorem 4.1).
+    """Adaptive adversary: short requests arrive when a long one is almost done ([J25] Theorem 4.1).
 
-    An arrival source for `online.simulate`, not an instance: ``run.instance`` is what it released.
+    It is an arrival source for `online.simulate`, not an instance. After a run, ``run.instance``
+    has the requests that arrived.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Fixed instances on which a rule of the papers does badly, or provably well.
+"""Fixed instances on which a policy of the papers does badly, or provably well.
 
-Everything arrives at time 0 and nothing is random. ``metadata["construction"]`` says which sizes
-were taken.
+All requests arrive at time 0 and nothing is random. ``metadata["construction"]`` records the sizes
+of an instance.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class _Trap(Family):
     sizes: str = chosen("printed", "balanced", "steep")
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw nothing: the first type comes first."""
+        """Make the instance, without any randomness; requests of the first type come first."""
         limit, root = self.memory_limit, math.isqrt(self.memory_limit)
-        # floor(M^1.25) where it is balanced.
+        # Number Y of requests of the second type: floor(M^1.25) for "balanced".
         others = limit * root if self.sizes == "printed" else math.isqrt(math.isqrt(limit**5))
         sizes = self.steep(root) if self.sizes == "steep" else (limit, root, others)
         (x, s, o), (y, t, p) = self.types(*sizes)
@@ -36,87 +36,94 @@ class _Trap(Family):
         )
 
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
-        """Count, prompt and output of both types: X, K and Y of the class give them."""
+        """Return (number of requests, s, o) of both types.
+
+        ``first``, ``width`` and ``others`` are X, K and Y in the docstring of the trap.
+        """
         raise NotImplementedError
 
     def steep(self, root: int) -> tuple[int, int, int]:
-        """Return X, K and Y for ``sizes="steep"``; the docstring of each trap defines them."""
+        """Return X, K and Y of the docstring of the trap for ``sizes="steep"``.
+
+        ``root`` is floor(sqrt(M)).
+        """
         raise NotImplementedError
 
 
 class McSfTrap(_Trap, name="mc-sf-trap"):
-    """Short outputs with long prompts first: MC-SF's mistake ([W25] Theorem 1).
+    """Bad instance for MC-SF: it serves short outputs with long prompts first ([W25] Theorem 1).
 
-    X requests (s = K - 1, o = 1), which MC-SF serves first, then Y requests (s = 1, o = 2), which
-    should have gone first. With R = floor(sqrt(M)):
+    MC-SF serves the X requests (s = K - 1, o = 1) first, then the Y requests (s = 1, o = 2). The
+    other order is better. With R = floor(sqrt(M)):
 
-    * ``"printed"``: K = R, X = M, Y = M R, the proof's instance. MC-SF / (the proof's other
-      schedule) tends to 4/3 there, because both contain (2M/3) sum_{j <= 3Y/M} j = 3 Y^2 / M =
-      3 M^2, which the proof evaluates as 3 M^1.25;
-    * ``"balanced"``: K and X as printed, Y = floor(M^1.25), which weighs both types alike: the
-      ratio grows as M^(1/4), the most that K = sqrt(M) allows;
-    * ``"steep"``: K = M, X = 8 R, Y = floor(X sqrt(M/6)): it grows as M^(1/2), the theorem's rate.
+    * ``"printed"``: K = R, X = M, Y = M R, the proof's instance. The ratio of MC-SF to the proof's
+      other schedule tends to 4/3 only, because both contain (2M/3) sum_{j <= 3Y/M} j = 3 Y^2 / M =
+      3 M^2, which the proof evaluates as 3 M^1.25.
+    * ``"balanced"``: K = R, X = M, Y = floor(M^1.25). Both types contribute about equally, and the
+      ratio grows as M^(1/4), the most that K = sqrt(M) allows.
+    * ``"steep"``: K = M, X = 8 R, Y = floor(X sqrt(M/6)). The ratio grows as M^(1/2), the theorem's
+      rate.
 
     Parameters
     ----------
     memory_limit : int, default 256
         M >= 4.
     sizes : {"printed", "balanced", "steep"}
-        As above.
+        Choice of K, X and Y, as above.
     """
 
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
-        """X requests with long prompts, then Y short ones."""
+        """Return (number, s, o) of both types: X with long prompts, then Y with o = 2."""
         return (first, width - 1, 1), (others, 1, 2)
 
     def steep(self, root: int) -> tuple[int, int, int]:
-        """X = 8 R, K = M, Y = floor(X sqrt(M/6))."""
+        """Return X = 8 R, K = M and Y = floor(X sqrt(M/6)), where R = floor(sqrt(M))."""
         first, limit = 8 * root, self.memory_limit
         return first, limit, math.isqrt(first * first * limit // 6)
 
 
 class McSfTotalTrap(_Trap, name="mc-sf-total-trap"):
-    """Long outputs with short prompts first: MC-SF2's mistake ([W25] Theorem EC.1).
+    """Bad instance for MC-SF2: long outputs with short prompts first ([W25] Theorem EC.1).
 
-    X requests (s = 1, o = K - 1), which `mc-sf-total` serves first, then Y requests (s = K,
-    o = 1), which should have gone first. With R = floor(sqrt(M)):
+    MC-SF2 (`mc-sf-total`) serves the X requests (s = 1, o = K - 1) first, then the Y requests
+    (s = K, o = 1). The other order is better. With R = floor(sqrt(M)):
 
     * ``"printed"``: K = R, X = M, Y = M R, the proof's instance. The ratio to the proof's other
-      schedule tends to 3 there, because both contain sqrt(M) sum_{j <= Y/sqrt(M)} j = M^2.5 / 2,
+      schedule tends to 3 only, because both contain sqrt(M) sum_{j <= Y/sqrt(M)} j = M^2.5 / 2,
       which the proof evaluates as M^1.75 / 2. (A request of the second type holds K + 1 tokens,
-      so R - 1 of them run together where M is a square, not R.)
-    * ``"balanced"``: K and X as printed, Y = floor(M^1.25): the ratio grows as M^(1/4), the most
-      that K = sqrt(M) allows;
-    * ``"steep"``: K = M - 1, X = 8, Y = 8 R: it grows as M^(1/2), the theorem's rate.
+      so R - 1 of them run together if M is a square, not R.)
+    * ``"balanced"``: K = R, X = M, Y = floor(M^1.25). The ratio grows as M^(1/4), the most that
+      K = sqrt(M) allows.
+    * ``"steep"``: K = M - 1, X = 8, Y = 8 R. The ratio grows as M^(1/2), the theorem's rate.
 
     Parameters
     ----------
     memory_limit : int, default 256
         M >= 4.
     sizes : {"printed", "balanced", "steep"}
-        As above.
+        Choice of K, X and Y, as above.
     """
 
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
-        """X requests with long outputs, then Y with long prompts."""
+        """Return (number, s, o) of both types: X with long outputs, then Y with long prompts."""
         return (first, 1, width - 1), (others, width, 1)
 
     def steep(self, root: int) -> tuple[int, int, int]:
-        """X = 8, K = M - 1, Y = 8 R."""
+        """Return X = 8, K = M - 1 and Y = 8 R, where R = floor(sqrt(M)) = ``root``."""
         return 8, self.memory_limit - 1, 8 * root
 
 
 class IdenticalRequests(Family, name="identical-requests"):
-    """n equal requests at time 0, where MC-SF is within 4 of the optimum ([J25] Theorem 4.3).
+    """n equal requests at time 0: MC-SF's ratio to the optimum is at most 4 ([J25] Theorem 4.3).
 
     Parameters
     ----------
     n : int, default 100
         Number of requests.
     prompt_length, output_length : int
-        s >= 1 and o of each.
+        s >= 1 and o >= 1 of each request.
     memory_limit : int, default 100
-        M; the theorem asks for M >= 2 (s + o), and so does this.
+        M >= 2 (s + o), as the theorem requires.
     """
 
     n: int = ranged(100, minimum=1)
@@ -125,7 +132,7 @@ class IdenticalRequests(Family, name="identical-requests"):
     memory_limit: int = 100
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw nothing."""
+        """Make the instance, without any randomness."""
         prompt, output = self.prompt_length, self.output_length
         least = 2 * (prompt + output)
         limit = as_integer(self.memory_limit, None, "memory_limit", minimum=least)
@@ -133,25 +140,25 @@ class IdenticalRequests(Family, name="identical-requests"):
 
 
 class TwoPointWorstCase(Family, name="two-point-worst-case"):
-    """Two lengths in the shares that cost A_random most ([C25] Theorem 8.6).
+    """Outputs of two lengths in the proportion worst for the policy A_random ([C25] Theorem 8.6).
 
-    ``scale`` times ``upper`` requests of the lower length, then ``scale`` times ``lower`` of the
-    upper one. If a request took its peak o for all its o rounds, as the proof counts (s = 0), a
-    random order would cost (1 + z)(alpha^2 + z) / (alpha^2 + 2 alpha^2 z + z^2) times shortest
-    first for z long requests to a short one, alpha = lower / upper: at z = alpha the theorem's
-    (1 + 1/alpha) / 2. What is measured is less, because requests that start at different times
-    hold less than their peaks together. Unlike `two-point` nothing is drawn.
+    There are ``scale * upper`` requests of the lower length, then ``scale * lower`` of the upper
+    one. With z long requests per short one and alpha = lower / upper, a random order costs
+    (1 + z)(alpha^2 + z) / (alpha^2 + 2 alpha^2 z + z^2) times as much as shortest first, if each
+    request holds its peak o for all its o rounds, as the proof counts (s = 0). At z = alpha this is
+    the theorem's ratio (1 + 1/alpha) / 2. Measured ratios are smaller, because requests that start
+    at different times do not all hold their peaks at once. Unlike in `two-point` nothing is random.
 
     Parameters
     ----------
     lower, upper : int
-        The two lengths.
+        The two output lengths.
     scale : int, default 50
-        The limit is met as it grows with M.
+        Factor of both numbers of requests; ratios reach their limit as it grows with M.
     memory_limit : int, default 200
         M.
     prompt_length : int, default 0
-        s of every request; the shares are the worst for 0.
+        s of every request; the proportion is the worst for s = 0.
     """
 
     lower: int = ranged(2, minimum=1)
@@ -161,7 +168,7 @@ class TwoPointWorstCase(Family, name="two-point-worst-case"):
     prompt_length: int = ranged(0, minimum=0)
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw nothing: the shorts come first."""
+        """Make the instance, without any randomness; short requests come first."""
         lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
         outputs = [lower] * (self.scale * upper) + [upper] * (self.scale * lower)
         return equal_prompts(outputs, self.prompt_length, self.memory_limit, lower, upper)

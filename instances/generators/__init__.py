@@ -1,8 +1,8 @@
-"""Generators: families of instances drawn from a seed, by name."""
+"""Generators: named families of random instances, each drawn from a seed."""
 
 from __future__ import annotations
 
-# Importing them registers their generators.
+# Importing these modules registers their generators.
 from . import (  # noqa: F401
     arrival_models,
     prediction_families,

@@ -22,11 +22,11 @@ def _between(rng: np.random.Generator, ends: tuple[int, int]) -> int:
 
 class _ArrivalModel(Family):
     n: int | None = ranged(None, minimum=1)
-    # A prompt of the largest length must leave room for one output token.
+    # The smallest M allowed: the longest prompt and one output token must fit.
     memory_limit: int | None = ranged(None, minimum=PROMPT_LENGTHS[1] + 1)
 
     def limit(self, rng: np.random.Generator) -> int:
-        """Draw M unless it is given."""
+        """Return the memory limit M: the given one, or a random one."""
         return _between(rng, MEMORY_LIMITS) if self.memory_limit is None else self.memory_limit
 
 
@@ -38,18 +38,19 @@ def _lengths(rng: np.random.Generator, n: int, memory_limit: int) -> tuple[list[
 class ArrivalModel1(_ArrivalModel, name="arrival-model-1"):
     """Requests that all arrive at time 0 ([J25] Section 5.1, Arrival Model 1).
 
-    M is uniform on 30..50, n on 40..60, s on 1..5 and o on 1..M - s, all integers.
+    All quantities are random integers: M uniform on 30..50, n on 40..60, s on 1..5, and o on
+    1..M - s.
 
     Parameters
     ----------
     n : int or None, default None
-        Number of requests; drawn if None.
+        Number of requests; random if None.
     memory_limit : int or None, default None
-        M; drawn if None.
+        M; random if None.
     """
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw n and M unless they are given, then lengths."""
+        """Draw n and M unless they are given, then the lengths; return the instance."""
         n = _between(rng, REQUEST_COUNTS) if self.n is None else self.n
         limit = self.limit(rng)
         return Instance.from_arrays(*_lengths(rng, n, limit), memory_limit=limit)
@@ -58,21 +59,21 @@ class ArrivalModel1(_ArrivalModel, name="arrival-model-1"):
 class ArrivalModel2(_ArrivalModel, name="arrival-model-2"):
     """Poisson arrivals over 40 to 60 rounds ([J25] Section 5.1, Arrival Model 2).
 
-    The rate is uniform on [0.5, 1.5], the last round T uniform on 40..60, and a Poisson number of
-    requests arrives in each round 1..T. M and the lengths are those of Arrival Model 1. A draw
-    without any request is repeated.
+    The mean number of arrivals per round is uniform on [0.5, 1.5], and the last round T is uniform
+    on 40..60. A Poisson number of requests arrives in each round 1..T. M and the lengths are drawn
+    as in Arrival Model 1. A draw without any request is repeated.
 
     Parameters
     ----------
     n : int or None, default None
-        Keep the first n arrivals; the process runs on past T until there are that many. Where it is
-        None, the number of requests is whatever arrives by T.
+        Number of requests: the first n arrivals, after T too if needed. None keeps all requests
+        that arrive by T.
     memory_limit : int or None, default None
-        M; drawn if None.
+        M; random if None.
     """
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw M unless it is given, then arrivals, then lengths."""
+        """Draw M unless it is given, then arrivals, then the lengths; return the instance."""
         limit = self.limit(rng)
         rate = float(rng.uniform(*ARRIVAL_RATES))
         horizon = _between(rng, HORIZONS)

@@ -18,34 +18,40 @@ import numpy.typing as npt
 
 Law = npt.NDArray[np.floating[Any]]
 CumulativeFunction = Callable[[float], float]
-"""P(X <= x) of a real-valued X."""
+"""Cumulative distribution function x -> P(X <= x) of a real-valued random length X."""
 
 
 def draw_lengths(rng: np.random.Generator, law: Law, n: int) -> npt.NDArray[np.int64]:
-    """``n`` independent lengths, shape (n,); the law need not be normalised."""
+    """Draw ``n`` independent lengths in tokens from a law, shape (n,).
+
+    The law has P(length = k) in entry k - 1, up to a constant factor.
+    """
     cumulative = (law / law.sum()).cumsum()
     cumulative /= cumulative[-1]
     return np.searchsorted(cumulative, rng.random(n), side="right").astype(np.int64) + 1
 
 
 def draw_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.int64]:
-    """A uniformly random order of 0 .. n - 1, shape (n,)."""
+    """Draw a uniformly random permutation of 0 .. n - 1, shape (n,)."""
     return np.argsort(rng.random(n), kind="stable").astype(np.int64)
 
 
 def rounded(cumulative: CumulativeFunction, maximum: int) -> Law:
-    """The law of X, rounded to the nearest whole number and clipped to 1 .. maximum."""
+    """Return the law of X after rounding to the nearest whole number and clipping to 1 .. maximum.
+
+    ``cumulative`` is the distribution function of X.
+    """
     limits = [cumulative(k + 0.5) for k in range(1, maximum)]
     return np.diff(np.array([0.0, *limits, 1.0]))
 
 
 def uniform_law(maximum: int) -> Law:
-    """Return the uniform law on 1 .. maximum."""
+    """Return the uniform law on 1 .. maximum as an array of probabilities."""
     return np.full(maximum, 1 / maximum)
 
 
 def binomial_law(probability: float, maximum: int) -> Law:
-    """1 + Binomial(maximum - 1, probability)."""
+    """Return the law of 1 + Binomial(maximum - 1, probability), shape (maximum,)."""
     trials = maximum - 1
     success, failure = math.log(probability), math.log1p(-probability)
     logarithms = [
@@ -60,38 +66,39 @@ def binomial_law(probability: float, maximum: int) -> Law:
 
 
 def normal(mean: float, standard_deviation: float) -> CumulativeFunction:
-    """N(mean, standard_deviation^2)."""
+    """Return the distribution function of the normal law N(mean, standard_deviation^2)."""
     scale = standard_deviation * math.sqrt(2)
     return lambda x: math.erfc((mean - x) / scale) / 2
 
 
 def exponential(scale: float) -> CumulativeFunction:
-    """Exp(1 / scale), whose mean is ``scale``."""
+    """Return the distribution function of the exponential law with mean ``scale``."""
     return lambda x: -math.expm1(-x / scale) if x > 0 else 0.0
 
 
 def lognormal(median: float, sigma: float) -> CumulativeFunction:
-    """exp N(ln median, sigma^2)."""
+    """Return the distribution function of exp(Z), where Z is normal N(ln median, sigma^2)."""
     underlying = normal(math.log(median), sigma)
     return lambda x: underlying(math.log(x)) if x > 0 else 0.0
 
 
 def mixture(shares: Sequence[float], parts: Sequence[CumulativeFunction]) -> CumulativeFunction:
-    """Mix laws: each part is chosen with its share."""
+    """Return the distribution function of a mixture: part k has the probability ``shares[k]``."""
     return lambda x: sum(share * part(x) for share, part in zip(shares, parts, strict=True))
 
 
 def moments(law: Law) -> tuple[float, float]:
-    """Mean and variance, in tokens and tokens squared."""
+    """Return the mean and the variance of a law of lengths, in tokens and tokens squared."""
     lengths = np.arange(1, len(law) + 1)
     mean = float(law @ lengths)
     return mean, float(law @ (lengths - mean) ** 2)
 
 
 def lognormal_law(median: float, mean: float, maximum: int) -> Law:
-    """The rounded and clipped lognormal law with this median and this mean.
+    """Return the rounded and clipped lognormal law of lengths with a given median and mean.
 
-    Clipping leaves the median of the real-valued law where it is; its sigma is found by bisection.
+    The lognormal law before rounding has the given median, which clipping to 1 .. ``maximum`` does
+    not change. Bisection finds its sigma, so that the mean after rounding is the given one.
     """
     low, high = 0.0, 8.0
     for _ in range(64):

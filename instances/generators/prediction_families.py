@@ -21,16 +21,16 @@ from .registry import Family
 def equal_prompts(
     outputs: list[int] | np.ndarray, prompt_length: int, memory_limit: int, lower: int, upper: int
 ) -> Instance:
-    """Make an instance of requests at time 0 with one prompt, outputs within an interval.
+    """Make an instance of requests at time 0 with equal prompts and outputs in an interval.
 
     Parameters
     ----------
     outputs : list[int] or int64 array
-        Output lengths.
+        Output length of each request, in tokens.
     prompt_length, memory_limit : int
         s of every request, and M, at least s + ``upper``.
     lower, upper : int
-        The interval that the metadata tells.
+        Interval of the output lengths, stored in the metadata as ``"output_interval"``.
     """
     limit = as_integer(memory_limit, None, "memory_limit", minimum=prompt_length + upper)
     metadata: dict[str, object] = {"output_interval": [lower, upper]}
@@ -41,17 +41,17 @@ def equal_prompts(
 
 
 class TwoPoint(Family, name="two-point"):
-    """Every output is the lower or the upper length ([C25] Section 5.1).
+    """Random outputs, each of one of two lengths ([C25] Section 5.1).
 
     Parameters
     ----------
     n : int, default 1000
         Number of requests.
     lower, upper : int
-        The two lengths.
+        The two output lengths.
     long_share : float or None, default None
-        Probability of the upper length; None takes lower / (lower + upper), where the bound of
-        [C25] Theorem 5.1 is attained for s = 0.
+        Probability of the upper length; None takes lower / (lower + upper), for which the bound of
+        [C25] Theorem 5.1 is attained if s = 0.
     prompt_length : int, default 0
         s of every request.
     memory_limit : int, default 200
@@ -74,7 +74,7 @@ class TwoPoint(Family, name="two-point"):
 
 
 class Geometric(Family, name="geometric"):
-    """P(o = k) = (1 - q) q^(k-1), given o <= upper ([C25] Section 5.2).
+    """Geometric outputs: P(o = k) = (1 - q) q^(k-1), given o <= upper ([C25] Section 5.2).
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Geometric(Family, name="geometric"):
     q : float
         Decay, strictly between 0 and 1.
     upper : int or None
-        Largest length; None takes M - s.
+        Largest output length; None takes M - s.
     prompt_length : int
         s of every request.
     memory_limit : int
@@ -110,7 +110,7 @@ class Geometric(Family, name="geometric"):
 
 
 class LinearlyWeightedGeometric(Geometric, name="linearly-weighted-geometric"):
-    """P(o = k) = k (1 - q)^2 q^(k-1), given o <= upper ([C25] Section 5.3).
+    """Outputs with P(o = k) = k (1 - q)^2 q^(k-1), given o <= upper ([C25] Section 5.3).
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class LinearlyWeightedGeometric(Geometric, name="linearly-weighted-geometric"):
     q : float
         Decay, strictly between 0 and 1.
     upper : int or None
-        Largest length; None takes M - s.
+        Largest output length; None takes M - s.
     prompt_length : int
         s of every request.
     memory_limit : int
@@ -130,21 +130,21 @@ class LinearlyWeightedGeometric(Geometric, name="linearly-weighted-geometric"):
 
 
 class AMaxTrap(Family, name="a-max-trap"):
-    """Two lengths in the shares of [C25] Theorem 3.4's proof, against A_max.
+    """Outputs of two lengths, in the numbers of the proof against A_max ([C25] Theorem 3.4).
 
-    s = 0, M = lower upper; a upper requests of the lower length and b lower of the upper one,
-    with b = scale and a = b alpha^(1/2) rounded, alpha = lower / upper. Nothing is random: the
-    shorts come first, and A_max draws its own order. What A_max loses here is
-    `online.theory.a_max_two_point_ratio`, which is less than the theorem says.
+    There are a * upper requests with the lower output length and b * lower with the upper one. Here
+    s = 0, M = lower * upper, b = scale, alpha = lower / upper, and a = b alpha^(1/2), rounded.
+    Nothing is random: the short requests come first, and A_max draws its own order. The ratio of
+    A_max here is `online.theory.a_max_two_point_ratio`, which is less than the theorem states.
 
     Parameters
     ----------
     lower, upper : int
-        The two lengths; alpha is their ratio.
+        The two output lengths; alpha is lower / upper.
     scale : int, default 20
-        b; the ratio is met as it grows.
+        The number b; the ratio reaches its limit as b grows.
     balance : float or None, default None
-        A / b instead of alpha^(1/2); 1 + sqrt(2 + 2 alpha) is the worst.
+        Value of a / b; None takes alpha^(1/2), and 1 + sqrt(2 + 2 alpha) is the worst.
     """
 
     lower: int = ranged(4, minimum=1)
@@ -153,7 +153,7 @@ class AMaxTrap(Family, name="a-max-trap"):
     balance: float | None = ranged(None, above=0)
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw nothing: the shorts come first."""
+        """Make the instance, without any randomness; short requests come first."""
         lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
         balance = math.sqrt(lower / upper) if self.balance is None else self.balance
         a = max(1, round(self.scale * balance))

@@ -21,14 +21,15 @@ GENERATORS: Registry[Callable[..., Any]] = Registry("generator")
 
 
 SYNTHETIC = "synthetic"
-"""Metadata key of instances that stand in for data: what is imitated. Their names say so too."""
+"""Metadata key of synthetic instances that imitate real data; its value describes which data."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(ranged, chosen))
 class Family:
-    """Base of a generator: a dataclass whose `ranged` and `chosen` fields are its parameters.
+    """Base class of generators: a dataclass whose fields are the parameters of the generator.
 
-    ``class Mine(Family, name="mine")`` registers a generator.
+    Fields are declared with `ranged` and `chosen`. ``class Mine(Family, name="mine")`` registers
+    the generator ``mine``.
     """
 
     def __init_subclass__(cls, name: str = "") -> None:
@@ -40,48 +41,52 @@ class Family:
         check_ranges(self, owner=None)
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Make what `generate` returns, once the fields are known to be in their ranges."""
+        """Draw the instance, workload or arrival source that `generate` returns.
+
+        The fields have been checked before.
+        """
         raise NotImplementedError
 
 
 def register_generator(name: str) -> Callable[[GeneratorFunction], GeneratorFunction]:
-    """Decorator: make ``function(rng, *, ...)`` or a `Family` available as ``generate(name, ...)``.
+    """Return a decorator that makes a function available as ``generate(name, ...)``.
 
-    What has the same module and qualified name, such as a notebook's cell run again, takes the
-    place of the one before, with a warning; so does what an edited cell or file calls otherwise.
+    The function has the form ``function(rng, *, ...)``; a `Family` is possible too. If the same
+    module registers the name again, as when a notebook cell is run again, the new function
+    replaces the old one with a warning.
 
     Raises
     ------
     ValueError
-        Another function has the name.
+        A function of another module has the name.
     """
     return GENERATORS.register(name)
 
 
 def generator_names() -> list[str]:
-    """The registered generator names, sorted."""
+    """Return the names of all registered generators, sorted."""
     return GENERATORS.names()
 
 
 def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
-    """The keyword parameters that ``generate(name, ...)`` accepts, with their defaults.
+    """Return the keyword parameters of ``generate(name, ...)`` by name, with their defaults.
 
     Raises
     ------
     UnknownNameError
-        No such generator.
+        No generator has this name.
     """
     parameters = inspect.signature(GENERATORS[name]).parameters.values()
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def generator_documentation(name: str) -> str:
-    """Documentation of a generator: its law, source and parameters, after a line of summary.
+    """Return the docstring of a generator: a summary, its distribution and source, its parameters.
 
     Raises
     ------
     UnknownNameError
-        No such generator.
+        No generator has this name.
     """
     return inspect.getdoc(GENERATORS[name]) or ""
 
@@ -89,14 +94,16 @@ def generator_documentation(name: str) -> str:
 def check_parameters(
     owner: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> None:
-    """Hold keyword arguments against a signature, before the call.
+    """Check keyword arguments against the parameters of a function before it is called.
+
+    ``known`` are its parameters, ``given`` the arguments, and ``owner`` its name in errors.
 
     Raises
     ------
     InvalidValueError
-        One that ``owner`` does not have.
+        An argument is not one of the parameters.
     InvalidTypeError
-        None for a parameter without a default.
+        An argument is missing for a parameter without a default.
     """
     for key, value in given.items():
         if key not in known:
@@ -108,17 +115,18 @@ def check_parameters(
 
 
 def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
-    """An `Instance`, a `Workload`, or for adaptive adversaries an arrival source, by ``seed``.
+    """Draw an instance or a workload from a named generator; adversaries give an arrival source.
 
-    The metadata records generator, seed and parameters, and its name tells them.
+    The same name, seed and parameters give the same result. The name and the metadata of the result
+    record them.
 
     Raises
     ------
     UnknownNameError
-        No such generator.
+        No generator has this name.
     InvalidValueError, InvalidTypeError
-        A parameter the generator does not have, a bad value, or no value for a parameter without a
-        default.
+        The generator does not have a parameter, a value is invalid, or a value is missing for a
+        parameter without a default.
 
     Examples
     --------
@@ -144,7 +152,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it, so that it comes back equal."""
+    """Convert the value of a parameter to plain lists and numbers, as JSON would give it back."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -28,17 +28,20 @@ from .registry import SYNTHETIC, Family
 Lengths = npt.NDArray[np.int64]
 
 MEMORY_LIMIT = 16_492
-"""Tokens of KV cache in the experiments of [J25] Section 5.2 and [W25] Section 7."""
+"""Memory limit M, in tokens, of the experiments of [J25] Section 5.2 and [W25] Section 7."""
 
 
 @dataclass(frozen=True)
 class PublishedLengths:
-    """Mean and median of token counts as published, and the largest one to draw.
+    """Published mean and median of prompt or output lengths, and the largest length to draw.
 
     Attributes
     ----------
+    mean, median, maximum : float, float, int
+        In tokens.
     mirrored : bool
-        Draw the distance below maximum + 1, for a mean below the median.
+        Whether maximum + 1 - length, instead of the length, has a lognormal law; True for lengths
+        whose mean is below their median.
     """
 
     mean: float
@@ -48,7 +51,7 @@ class PublishedLengths:
 
     @cached_property
     def law(self) -> Law:
-        """A law with this mean and median, shape (maximum,)."""
+        """Probability of each length 1 .. maximum, with this mean and median, shape (maximum,)."""
         if not self.mirrored:
             return lognormal_law(self.median, self.mean, self.maximum)
         top = self.maximum + 1
@@ -57,16 +60,16 @@ class PublishedLengths:
 
 CONVERSATION_PROMPTS = PublishedLengths(41.84, 12, 468)
 CONVERSATION_OUTPUTS = PublishedLengths(85.35, 43, 883)
-"""LMSYS-Chat-1M: moments of [W25] Section 7; the largest lengths are those of [C25] Section 6."""
+"""Lengths of LMSYS-Chat-1M: means, medians of [W25] Section 7, largest ones of [C25] Section 6."""
 
 SERVED_PROMPTS = PublishedLengths(40.62, 11.0, 2048)
 SERVED_OUTPUTS = PublishedLengths(85.32, 45.0, 2048)
-"""LMSYS-Chat-1M in words: moments of [J25] Section 5.2; beyond the longest it is cut, as a context
-is."""
+"""Lengths of LMSYS-Chat-1M, counted in words: means and medians of [J25] Section 5.2. The largest
+length, 2048, is not published: it is the size of a context."""
 
 SUMMARY_PROMPTS = PublishedLengths(2546.39, 2667.5, 4095, mirrored=True)
 SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
-"""arXiv summaries: moments of [W25] Section 7; a prompt and an output of one token fill 4096."""
+"""Lengths of arXiv summaries: means, medians of [W25] Section 7; the context is 4096 tokens."""
 
 
 def _drawn(
@@ -79,7 +82,8 @@ def _drawn(
 def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> Lengths:
     if arrival_rate is None:
         return np.zeros(n, dtype=np.int64)
-    # -log(1 - u) is exponential; the first round boundary after an arrival is its round.
+    # Gaps of the Poisson process are exponential: -log(1 - u) / rate for uniform u. A request
+    # arrives at the first round boundary after its time, so times are rounded up.
     arrivals = np.ceil(np.cumsum(-np.log1p(-rng.random(n))) / arrival_rate)
     if not arrivals[-1] < 2**53:
         reason = "is too small: arrivals never come"
@@ -88,7 +92,7 @@ def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> L
 
 
 class _Scaled(Family):
-    """Requests of laws in tokens, divided by a scale and rounded up."""
+    """Base of generators that divide drawn lengths by ``token_scale`` and round them up."""
 
     n: int = ranged(1000, minimum=1)
     arrival_rate: float | None = ranged(None, above=0)
@@ -98,11 +102,11 @@ class _Scaled(Family):
     imitated: ClassVar[str]
 
     def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
-        """Draw prompts and outputs in tokens."""
+        """Draw prompt lengths and output lengths, before scaling, shape (n,) each."""
         raise NotImplementedError
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw lengths, then arrivals."""
+        """Draw lengths, then arrivals; return the instance with scaled lengths."""
         columns = [*self.lengths(rng), [one.maximum for one in self.longest]]
         prompts, outputs, largest = (-(-np.asarray(one) // self.token_scale) for one in columns)
         arrivals = _arrivals(rng, self.n, self.arrival_rate)
@@ -116,15 +120,16 @@ class _Scaled(Family):
 class LmsysLike(_Scaled, name="lmsys-like"):
     """Synthetic conversations with the published mean and median lengths of LMSYS-Chat-1M.
 
-    Prompts have mean 41.84 and median 12, outputs 85.35 and 43 ([W25] Section 7); none exceeds
-    468 and 883 tokens ([C25] Section 6). See the module on what is not imitated.
+    Prompts have mean 41.84 and median 12 tokens, outputs mean 85.35 and median 43 ([W25] Section
+    7). The largest prompt has 468 tokens, the largest output 883 ([C25] Section 6). Other moments
+    and arrival times are not those of the data.
 
     Parameters
     ----------
     n : int, default 1000
         Number of requests.
     arrival_rate : float or None, default None
-        Mean arrivals a round of a Poisson process; None has all arrive at round 0.
+        Mean arrivals per round of a Poisson process; None has all arrive at round 0.
     token_scale : int, default 1
         Lengths are divided by it and rounded up.
     memory_limit : int, default MEMORY_LIMIT
@@ -135,20 +140,21 @@ class LmsysLike(_Scaled, name="lmsys-like"):
     imitated = "LMSYS-Chat-1M"
 
     def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
-        """Draw both of conversations."""
+        """Draw prompt and output lengths of conversations, in tokens, shape (n,) each."""
         return _drawn(rng, self.longest, self.n)
 
 
 class Conversations(Family, name="conversations"):
     """Synthetic conversations arriving in seconds, with the moments of [J25] Section 5.2.
 
-    Prompts have mean 40.62 and median 11, outputs 85.32 and 45; none exceeds 2048 tokens. Arrival
-    times are real numbers: a workload, for rounds that last as long as a batch time says.
+    Prompts have mean 40.62 and median 11 tokens, outputs mean 85.32 and median 45. None exceeds
+    2048 tokens. The result is a workload with arrival times in seconds, for which a batch time
+    determines how long a round lasts.
 
     Parameters
     ----------
     rate : float
-        Mean arrivals a second of a Poisson process.
+        Mean arrivals per second of a Poisson process.
     n : int, default 1000
         Number of requests.
     memory_limit : int, default MEMORY_LIMIT
@@ -160,7 +166,7 @@ class Conversations(Family, name="conversations"):
     memory_limit: int = MEMORY_LIMIT
 
     def draw(self, rng: np.random.Generator) -> Workload:
-        """Draw lengths, then arrivals."""
+        """Draw lengths, then arrival times in seconds; return the workload."""
         lengths = conversation_lengths(rng, self.n)
         metadata = {SYNTHETIC: "lengths drawn from laws with the mean and median of [J25]"}
         times, limit = poisson_times(rng, self.n, self.rate), self.memory_limit
@@ -168,25 +174,29 @@ class Conversations(Family, name="conversations"):
 
 
 def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[Lengths, Lengths]:
-    """Prompts and outputs of ``conversations``: lognormal laws that meet both moments, rounded."""
+    """Draw prompt and output lengths of the generator ``conversations``, in tokens.
+
+    They have rounded lognormal laws with the published means and medians.
+    """
     return _drawn(rng, (SERVED_PROMPTS, SERVED_OUTPUTS), count)
 
 
 class MixedLongShort(_Scaled, name="mixed-long-short"):
-    """Synthetic conversations and long summaries, shuffled, with the published moments.
+    """Synthetic mix of conversations and long summaries, with published means and medians.
 
-    The mix of [W25] Section 7: long_share of the requests, rounded, have prompts of mean 2546.39
-    and median 2667.5 and outputs of mean 296.08 and median 161; the others are those of
-    ``lmsys-like``. See the module on what is not imitated.
+    It is the mix of [W25] Section 7, in random order. A fraction long_share of the requests are
+    summaries: prompts have mean 2546.39 and median 2667.5 tokens, outputs mean 296.08 and median
+    161. The others have lengths as in ``lmsys-like``. Other moments and arrival times are not those
+    of the data.
 
     Parameters
     ----------
     n : int, default 2000
         Number of requests.
     long_share : float, default 0.2
-        Part of them that is long, strictly between 0 and 1.
+        Fraction of the requests that are summaries, strictly between 0 and 1.
     arrival_rate : float or None, default None
-        Mean arrivals a round of a Poisson process; None has all arrive at round 0.
+        Mean arrivals per round of a Poisson process; None has all arrive at round 0.
     token_scale : int, default 1
         Lengths are divided by it and rounded up.
     memory_limit : int, default MEMORY_LIMIT
@@ -199,7 +209,7 @@ class MixedLongShort(_Scaled, name="mixed-long-short"):
     imitated = "LMSYS-Chat-1M and of arXiv summaries"
 
     def lengths(self, rng: np.random.Generator) -> tuple[Lengths, Lengths]:
-        """Draw both of conversations and summaries, then their order."""
+        """Draw prompt and output lengths of conversations and of summaries, then their order."""
         long = round(self.n * self.long_share)
         conversations = (CONVERSATION_PROMPTS, CONVERSATION_OUTPUTS)
         prompts, outputs = (

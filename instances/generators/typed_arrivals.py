@@ -1,4 +1,4 @@
-"""Requests of a few types, each arriving as a Poisson process of its own."""
+"""Requests of a few types, each of which arrives as an independent Poisson process."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ def poisson_arrivals(
     memory_limit: int,
     rng: np.random.Generator,
 ) -> Workload:
-    """Independent Poisson processes on [0, horizon], one for each type of [A25].
+    """Draw a workload in which requests of each type arrive as a Poisson process ([A25]).
 
     Parameters
     ----------
     types : Sequence[tuple[float, int, int]]
-        (arrival rate, prompt length, output length) of each type: requests a second, tokens.
+        (arrival rate, prompt length, output length) of each type, in requests per second and
+        tokens.
     horizon : float
-        Seconds.
+        Requests arrive in 0 .. horizon seconds.
     memory_limit : int
         Capacity M of the machine, tokens.
     rng : numpy.random.Generator
@@ -34,8 +35,8 @@ def poisson_arrivals(
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No types, a rate or horizon that is not a positive number, a length that is not a whole
-        number in its range, or a draw without any request.
+        There are no types, a rate or the horizon is not a positive number, a length is not a whole
+        number in its range, or no request arrives.
     """
     if not types:
         raise InvalidValueError(None, "types", [], "is empty: at least one is needed")
@@ -43,7 +44,8 @@ def poisson_arrivals(
         as_number(rate, f"type {j}", "arrival_rate", above=0) for j, (rate, *_) in enumerate(types)
     ]
     horizon = as_number(horizon, None, "horizon", above=0)
-    # Given their number, the points of a Poisson process are independent and uniform.
+    # Draw the number of arrivals first: given it, the times of a Poisson process are independent
+    # and uniform.
     total = sum(rates)
     count = int(rng.poisson(total * horizon))
     times = np.sort(rng.uniform(0.0, horizon, count))

@@ -33,16 +33,16 @@ class _Lengths(Family):
     memory_limit: int = 100
 
     def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs, which are the same unless a family differs."""
+        """Return the laws of prompt lengths and of output lengths, by default the same law."""
         law = self.law()
         return law, law
 
     def law(self) -> Law:
-        """Return the law of prompts and of outputs."""
+        """Return the probabilities of the lengths 1 .. maximum_length, for prompts and outputs."""
         raise NotImplementedError
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw prompts, then outputs."""
+        """Draw prompt lengths, then output lengths; all requests arrive at round 0."""
         largest = 2 * self.maximum_length
         limit = as_integer(self.memory_limit, None, "memory_limit", minimum=largest)
         prompts, outputs = (draw_lengths(rng, law, self.n) for law in self.laws())
@@ -50,10 +50,10 @@ class _Lengths(Family):
 
 
 class UniformLengths(_Lengths, name="uniform"):
-    """Lengths are uniform on 1 .. maximum_length ([W25] Section EC.4.2).
+    """Prompts and outputs have lengths uniform on 1 .. maximum_length ([W25] Section EC.4.2).
 
-    The paper writes U(1, 51) for lengths of at most 50: whole numbers below 51. With 51 itself a
-    request could exceed M = 100.
+    The paper writes U(1, 51) for lengths of at most 50, read here as whole numbers below 51. With a
+    length of 51 a request could exceed M = 100.
 
     Parameters
     ----------
@@ -66,19 +66,19 @@ class UniformLengths(_Lengths, name="uniform"):
     """
 
     def law(self) -> Law:
-        """Return the law of prompts and of outputs."""
+        """Return the uniform law on 1 .. maximum_length, for prompts and outputs."""
         return uniform_law(self.maximum_length)
 
 
 class NormalLengths(_Lengths, name="normal"):
-    """Lengths are normal, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
+    """Prompts and outputs have normal lengths, clipped to 1 .. maximum_length ([W25] EC.4.2).
 
     Parameters
     ----------
     n : int, default 100
         Number of requests.
     mean, standard_deviation : float
-        Of lengths, before rounding and clipping.
+        Mean and standard deviation of lengths in tokens, before rounding and clipping.
     maximum_length : int, default 50
         Largest prompt and largest output.
     memory_limit : int, default 100
@@ -89,19 +89,19 @@ class NormalLengths(_Lengths, name="normal"):
     standard_deviation: float = ranged(8.33, above=0)
 
     def law(self) -> Law:
-        """Return the law of prompts and of outputs."""
+        """Return the rounded and clipped normal law, for prompts and outputs."""
         return rounded(normal(self.mean, self.standard_deviation), self.maximum_length)
 
 
 class BinomialLengths(_Lengths, name="binomial"):
-    """Lengths are 1 + Binomial(maximum_length - 1, probability) ([W25] Section EC.4.2).
+    """Lengths are binomial: 1 + Binomial(maximum_length - 1, probability) ([W25] Section EC.4.2).
 
     Parameters
     ----------
     n : int, default 100
         Number of requests.
     probability : float, default 0.5
-        Of each trial, strictly between 0 and 1.
+        Success probability of each trial, strictly between 0 and 1.
     maximum_length : int, default 50
         Largest prompt and largest output.
     memory_limit : int, default 100
@@ -111,12 +111,12 @@ class BinomialLengths(_Lengths, name="binomial"):
     probability: float = ranged(0.5, above=0, below=1)
 
     def law(self) -> Law:
-        """Return the law of prompts and of outputs."""
+        """Return the law 1 + Binomial(maximum_length - 1, probability), for prompts and outputs."""
         return binomial_law(self.probability, self.maximum_length)
 
 
 class ExponentialLengths(_Lengths, name="exponential"):
-    """Lengths are exponential, clipped to 1 .. maximum_length ([W25] Section EC.4.2).
+    """Prompts and outputs have exponential lengths, clipped to 1 .. maximum_length ([W25] EC.4.2).
 
     Parameters
     ----------
@@ -133,17 +133,17 @@ class ExponentialLengths(_Lengths, name="exponential"):
     scale: float = ranged(5.0, above=0)
 
     def law(self) -> Law:
-        """Return the law of prompts and of outputs."""
+        """Return the rounded and clipped exponential law, for prompts and outputs."""
         return rounded(exponential(self.scale), self.maximum_length)
 
 
 class MixedLengths(_Lengths, name="mixed"):
     """Mostly short prompts, some long; exponential outputs ([W25] Section EC.4.2).
 
-    A prompt is exponential, or with probability long_share lognormal; one that exceeds
-    maximum_length is replaced by a uniform number between remap_lower and maximum_length. The
-    paper does not say whether the shares are exact: here each prompt is drawn by itself. Below 1
-    prompts are clipped, like outputs.
+    The length of a prompt is lognormal with probability long_share, otherwise exponential. A length
+    above maximum_length is replaced by a uniform one between remap_lower and maximum_length, and a
+    length below 1 becomes 1. The paper does not state whether the number of lognormal prompts is
+    fixed: here each prompt is independent. Outputs are clipped to 1 .. maximum_length.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class MixedLengths(_Lengths, name="mixed"):
     long_median, long_sigma : float
         Median of the lognormal prompts, and the standard deviation of their logarithm.
     remap_lower : int, default 40
-        Where the uniform law of the prompts that were too long begins.
+        Lower end of the uniform law that replaces prompts above maximum_length.
     output_scale : float, default 5.0
         Mean output before rounding and clipping, > 0.
     maximum_length : int, default 50
@@ -174,7 +174,7 @@ class MixedLengths(_Lengths, name="mixed"):
     output_scale: float = ranged(5.0, above=0)
 
     def laws(self) -> tuple[Law, Law]:
-        """Return the laws of prompts and of outputs."""
+        """Return the mixed law of prompts and the exponential law of outputs."""
         largest = self.maximum_length
         lower = as_integer(self.remap_lower, None, "remap_lower", minimum=1, maximum=largest - 1)
         parts = [exponential(self.short_scale), lognormal(self.long_median, self.long_sigma)]
