@@ -41,7 +41,7 @@ def equal_prompts(
 
 
 class TwoPoint(Family, name="two-point"):
-    """Random outputs, each of one of two lengths ([C25] Section 5.1).
+    """Every output is the lower or the upper length ([C25] Section 5.1).
 
     Parameters
     ----------

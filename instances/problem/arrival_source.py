@@ -1,4 +1,4 @@
-"""Arrival sources, which supply a simulation's requests and may react to the policy."""
+"""Arrival sources, which release the requests of a simulation and may react to the policy."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .workload import Workload
 
 
 class Arrival(NamedTuple):
-    """A request at the moment it appears.
+    """A request that an arrival source releases to a simulation.
 
     Attributes
     ----------
     time : float
-        Rounds in the round model (a whole number), seconds in continuous time.
+        Arrival time: a whole number of rounds in the round model, else seconds.
     prompt_length, output_length : int
-        Tokens, as in `Request`.
+        Prompt and output tokens, as in `Request`.
     id : RequestId or None
-        Label; None takes the order of arrival.
+        Label; None takes the number of the request in order of arrival.
     weight : int, default 1
-        Importance in the round model, as in `Request`.
+        Weight of the latency in the round model, as in `Request`.
     """
 
     time: float
@@ -39,18 +39,20 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """View of one decision epoch for an arrival source: nothing a client could not see.
+    """Events of one decision of the policy, as an arrival source observes them.
+
+    They are limited to what a client of the server could see.
 
     Attributes
     ----------
     round_index : int
-        Rounds run so far.
+        Number of rounds run before the decision.
     time : float
-        The clock (equal to ``round_index`` in the round model).
+        Time of the decision, in seconds, or equal to ``round_index`` in the round model.
     started, evicted : tuple[RequestId, ...]
-        Ids of the requests the policy started or evicted at this epoch.
+        Ids of the requests that the policy started or evicted.
     completed : tuple[RequestId, ...]
-        Ids of the requests that completed at this epoch, before the policy decided.
+        Ids of the requests that completed just before the decision.
     """
 
     round_index: int
@@ -62,20 +64,21 @@ class Observation:
 
 @runtime_checkable
 class ArrivalSource(Protocol):
-    """Releases requests over time; an adaptive one reacts to the policy's decisions.
+    """Protocol of arrival sources, which release requests over time.
 
-    A source whose memory is not counted in tokens has the attribute ``memory_rule`` as well; ask
-    for it with `memory_rule_of`. One whose times are seconds has ``batch_time``, the seconds of a
-    round; ask for it with `batch_time_of`.
+    An adaptive source reacts to the policy's decisions. A source may have two more attributes:
+    ``memory_rule``, if memory is not counted in tokens (read it with `memory_rule_of`), and
+    ``batch_time``, the model of a round's seconds, if times are in seconds (read it with
+    `batch_time_of`).
 
     Attributes
     ----------
     memory_limit : int
-        Capacity M of the machine the requests are meant for.
+        Capacity M, in tokens, of the machine that serves the requests.
     name : str or None
         Label for tables, or None.
     adaptive : bool
-        Whether `observe` can change what is released later.
+        Whether later arrivals depend on what `observe` receives.
     """
 
     memory_limit: int
@@ -83,35 +86,35 @@ class ArrivalSource(Protocol):
     adaptive: bool
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Begin again; all randomness comes from ``rng``."""
+        """Return to the state before the first arrival; a random source draws from ``rng`` only."""
 
     def next_arrival(self) -> float | None:
-        """The time of the next release as far as is known now, or None."""
+        """Return the time of the next arrival as far as it is known now, or None."""
 
     def release(self, now: float) -> Sequence[Arrival]:
-        """Hand over, once, every request with time <= ``now``, in order of time."""
+        """Return all requests with time <= ``now`` not returned before, in order of time."""
 
     def observe(self, observation: Observation) -> None:
-        """Hear what happened at a decision epoch, in order of time."""
+        """Receive the events of a decision of the policy; called in order of time."""
 
 
 AnySource: TypeAlias = Instance | Workload | ArrivalSource
-"""What a policy can be run on."""
+"""Sources of requests for a simulation of a policy."""
 
 
 def memory_rule_of(source: ArrivalSource) -> MemoryRule:
-    """Memory rule of the machine that the requests are meant for."""
+    """Return the memory rule of the machine that serves the requests of a source."""
     rule: MemoryRule = getattr(source, "memory_rule", TOKENS)
     return rule
 
 
 def batch_time_of(source: AnySource) -> BatchTime | None:
-    """Return the seconds of a round of what requests come from; None where rounds are counted.
+    """Return the batch time (model of a round's seconds) of a source; None if time counts rounds.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A workload without a batch time, or a source with something else as one.
+        A workload has no batch time, or the attribute ``batch_time`` is not a batch time.
     """
     if isinstance(source, Workload):
         return source.require_batch_time()
@@ -120,10 +123,10 @@ def batch_time_of(source: AnySource) -> BatchTime | None:
 
 
 def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
-    """Return what requests come from with a batch time; None leaves it as it is.
+    """Return a source of requests with a batch time, so that a run of it counts seconds.
 
-    An instance becomes a workload. An arrival source keeps the batch time as its attribute
-    ``batch_time``.
+    An instance becomes a workload. On an arrival source the attribute ``batch_time`` is set. With
+    a batch time of None the source is returned unchanged.
     """
     if batch_time is None:
         return source
@@ -136,7 +139,7 @@ def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
 
 
 class FixedArrivals:
-    """Arrivals in order of time, released as it passes whatever the policy does."""
+    """Base of arrival sources whose arrivals are fixed and do not depend on the policy."""
 
     adaptive = False
     memory_rule = TOKENS
@@ -145,17 +148,17 @@ class FixedArrivals:
     _position = 0
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Begin again; there is no randomness left."""
+        """Return to the state before the first arrival; ``rng`` is unused."""
         self._position = 0
 
     def next_arrival(self) -> float | None:
-        """The arrival time of the first request not yet released."""
+        """Return the arrival time of the first request not yet released; None if all are."""
         if self._position == len(self._arrivals):
             return None
         return self._arrivals[self._position].time
 
     def release(self, now: float) -> list[Arrival]:
-        """The requests that arrive by ``now``."""
+        """Return the requests that arrive by ``now`` and have not been released yet."""
         begun = self._position
         arrivals, count = self._arrivals, len(self._arrivals)
         while self._position < count and arrivals[self._position].time <= now:
@@ -163,11 +166,14 @@ class FixedArrivals:
         return arrivals[begun : self._position]
 
     def observe(self, observation: Observation) -> None:
-        """Ignore it: the arrivals are fixed."""
+        """Ignore the policy's decision, as arrivals are fixed."""
 
 
 class ProblemSource(FixedArrivals):
-    """The requests of an instance or workload at their arrival times, ties in its order."""
+    """Arrival source with the requests of an instance or workload at their arrival times.
+
+    Requests with equal arrival times keep the order of the problem.
+    """
 
     def __init__(self, problem: Instance | Workload) -> None:
         self.problem = problem

@@ -1,4 +1,4 @@
-"""The batch of a round, and batch times: how long a round lasts, given its batch."""
+"""Batches of rounds, and the interface of batch times: models of the seconds a batch takes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ from instances.errors import InvalidTypeError
 
 @dataclass(frozen=True, slots=True)
 class BatchStretch:
-    """Consecutive rounds with the same requests.
+    """Batch of consecutive rounds that run the same requests: the input of a batch time.
+
+    In each round a request either emits an output token, or processes a chunk of its prompt
+    without emitting a token, or is paused in the cache (held).
 
     Attributes
     ----------
     rounds : int
-        How many, >= 1.
+        Number of rounds, >= 1.
     requests : int
-        Requests that advance in each round.
+        Number of requests that emit a token in each round.
     new_prompt_tokens : int
-        Prompt tokens processed in the first round by requests that complete their prompt there.
+        Prompt tokens processed in the first round by requests that complete their prompt in it.
     new_requests : int
-        How many those are.
+        Number of requests that complete their prompt in the first round.
     memory : int
-        KV tokens resident in the first round, held requests included.
+        KV tokens of all requests in the first round, held requests included.
     growth : int
         KV tokens added from each round to the next.
     chunk_tokens : int
-        Prompt tokens processed in every round by requests whose prompt takes longer; these are not
-        among ``requests``.
+        Prompt tokens processed in every round by requests that do not complete their prompt in
+        these rounds. These requests are not among ``requests``.
     held_memory : int
-        Of ``memory``, KV tokens of requests that are held, the same in each round.
+        Part of ``memory``, in KV tokens, of held requests; equal in all rounds.
     new_squares, chunk_squares : int
-        Squares of the prompt tokens that each request processes in the first round, summed over
-        those that complete their prompt there, and over the others.
+        Sums of x^2, where x are the prompt tokens that a request processes in the first round: over
+        the requests that complete their prompt in it, and over the requests with chunks.
     new_past, chunk_past : int
-        The same of the products with the tokens of the request that were processed before; the
-        latter grows by ``chunk_squares`` from each round to the next.
+        The same two sums of x y, where y are the tokens that the request has processed before.
+        ``chunk_past`` grows by ``chunk_squares`` from each round to the next.
     """
 
     rounds: int
@@ -57,37 +60,37 @@ class BatchStretch:
 
     @property
     def first_tokens(self) -> int:
-        """Tokens processed in the first round: prompts and chunks whole, one a request else."""
+        """Tokens processed in the first round: prompts, chunks, and one per other request."""
         return self.later_tokens + self.new_prompt_tokens - self.new_requests
 
     @property
     def later_tokens(self) -> int:
-        """Tokens processed in each later round."""
+        """Tokens processed in each round after the first: one per request, and the chunks."""
         return self.requests + self.chunk_tokens
 
     def resident(self) -> FloatArray:
-        """KV tokens resident in each round, shape (rounds,)."""
+        """Return the KV tokens of all requests in each round, shape (rounds,)."""
         return self.memory + self.growth * np.arange(self.rounds, dtype=np.float64)
 
     def batch_memory(self) -> FloatArray:
-        """Return the tokens held by requests that advance or process a chunk, shape (rounds,)."""
+        """Return the KV tokens of all requests that are not held, in each round, (rounds,)."""
         return self.resident() - self.held_memory
 
 
 class BatchTime(Protocol):
-    """A batch-time model: seconds of each round of a stretch."""
+    """Interface of batch times: models of the seconds that a round takes, given its batch."""
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
-        """Seconds, shape (stretch.rounds,), each > 0."""
+        """Return the seconds of each round of a batch, > 0, shape (stretch.rounds,)."""
 
 
 def check_batch_time(value: Any) -> BatchTime:
-    """A batch time as it is.
+    """Return ``value`` if it is a batch time; raise an error otherwise.
 
     Raises
     ------
     InvalidTypeError
-        Not one: a preset or its name, a class.
+        The value is not a batch time: for example a preset, the name of a preset, or a class.
     """
     if not callable(getattr(value, "durations", None)) or isinstance(value, type):
         reason = "is not a batch time, such as preset(name).batch_time of instances.batch_time"

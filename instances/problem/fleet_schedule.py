@@ -23,24 +23,25 @@ from .workload import Workload
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FleetSchedule(TimedSchedule):
-    """A replica for each request, and a schedule of one machine for each replica.
+    """Schedule of a fleet of K replicas: the replica of each request, and a schedule per replica.
 
-    Replicas share nothing but the requests, so all costs and violations are those of the parts.
+    Replicas do not share memory, so costs and violations of the fleet are those of its replicas.
 
     Parameters
     ----------
     fleet : Instance or Workload
-        The requests, with any number of replicas.
+        The requests, with any number K of replicas.
     assignment : Sequence[int] or int64 array
         Replica of each request, 0 to K - 1, shape (n,).
     parts : Sequence[Schedule, PreemptiveSchedule, SecondsSchedule or None]
-        Part k is a schedule of ``fleet.alone(positions of replica k)``; None where it serves
-        nothing.
+        Schedule of each replica: part k is a schedule of ``fleet.alone(positions)``, where
+        ``positions`` are those of the requests of replica k. None if replica k has no request.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A replica that is none, a wrong count, or a part that is a schedule of other requests.
+        A replica is not in 0 .. K - 1, the number of entries or parts is wrong, or a part is a
+        schedule of other requests.
     """
 
     fleet: Instance | Workload
@@ -74,12 +75,15 @@ class FleetSchedule(TimedSchedule):
         assignment: Sequence[int] | IntArray,
         start_times: Sequence[int] | IntArray,
     ) -> FleetSchedule:
-        """Build a schedule in rounds without preemption from replicas and starts, shape (n,).
+        """Build a schedule in rounds without preemption from the requests' replicas and starts.
+
+        ``assignment`` and ``start_times`` have shape (n,), and starts are in rounds.
 
         Raises
         ------
         InvalidTypeError, InvalidValueError
-            A replica that is none, a start that is no whole number, or a wrong count.
+            A replica is not in 0 .. K - 1, a start is not a whole number, or the number of entries
+            is not n.
         """
         replicas = as_assignment(instance, assignment)
         check_count("schedule", "start_times", start_times, len(instance))
@@ -93,17 +97,17 @@ class FleetSchedule(TimedSchedule):
 
     @property
     def problem(self) -> Instance | Workload:
-        """The requests scheduled, and their replicas."""
+        """The instance or workload whose requests are scheduled, with its number of replicas."""
         return self.fleet
 
     @property
     def instance(self) -> Instance:
-        """The instance scheduled, of a fleet in rounds.
+        """The instance whose requests are scheduled, if time counts rounds.
 
         Raises
         ------
         InvalidTypeError
-            The fleet is scheduled in seconds.
+            The schedule is of a workload in seconds.
         """
         if not isinstance(self.problem, Instance):
             raise InvalidTypeError("fleet schedule", "problem", self.problem, "is not an Instance")
@@ -111,51 +115,54 @@ class FleetSchedule(TimedSchedule):
 
     @cached_property
     def positions(self) -> tuple[IntArray, ...]:
-        """Positions of the requests of each replica, which ascend."""
+        """Positions of the requests of each replica, in increasing order."""
         return by_replica(self.assignment, self.problem.replicas)
 
     @property
     def machines(self) -> tuple[Any, ...]:
-        """The parts of the replicas that serve requests."""
+        """Schedules of the replicas that serve at least one request."""
         return tuple(part for part in self.parts if part is not None)
 
     @property
     def keeps_tokens(self) -> bool:
-        """True if a request came back with tokens that it keeps: see `SecondsSchedule`."""
+        """True if a preempted request resumes without processing all its tokens again.
+
+        For fleets in seconds; see `SecondsSchedule.keeps_tokens`.
+        """
         return any(part.keeps_tokens for part in self.machines)
 
     def without_waiting(self) -> FleetSchedule:
-        """Start the rounds of each replica, of a fleet in seconds, as early as they can."""
+        """Return the schedule, in seconds, with each replica's rounds as early as possible."""
         parts = [None if part is None else part.without_waiting() for part in self.parts]
         return FleetSchedule(self.fleet, self.assignment, parts)
 
     @cached_property
     def start_times(self) -> IntArray:
-        """Round before the first of each request, of a fleet in rounds, shape (n,), read-only."""
+        """Start t_i of each request (it first runs in round t_i + 1), shape (n,), read-only."""
         return self._gathered(lambda part, own: part.start_times)
 
     @cached_property
     def completion_times(self) -> npt.NDArray[Any]:
-        """C_i, on the clock, shape (n,), read-only."""
+        """Completion time C_i of each request, in rounds or seconds, shape (n,), read-only."""
         return self._gathered(lambda part, own: part.completion_times)
 
     @cached_property
     def first_token_times(self) -> npt.NDArray[Any]:
-        """When the first token of each request is out, on the clock, shape (n,), read-only."""
+        """Time of each request's first output token, rounds or seconds, shape (n,), read-only."""
         return self._gathered(lambda part, own: part.first_token_times)
 
     @cached_property
     def total_latency(self) -> Any:
-        """TEL: the sum of w_i (C_i - a_i) over all replicas, in units of the clock."""
+        """Total latency (TEL): the sum of w_i (C_i - a_i) of all requests, in rounds or seconds."""
         return sum(part.total_latency for part in self.machines)
 
     @property
     def total_waiting(self) -> int:
-        """Total latency beyond the sum of w_i o_i, of a fleet in rounds."""
+        """Total latency minus the sum of w_i o_i, in rounds; for fleets in rounds only."""
         return int(self.total_latency) - self.instance.total_output_length
 
     def violations(self) -> list[Any]:
-        """Every broken rule of every replica, with the replica named."""
+        """Return the violations of all replicas, each with the number of its replica."""
         return [
             replace(violation, replica=replica)
             for replica, part in enumerate(self.parts)
@@ -164,7 +171,7 @@ class FleetSchedule(TimedSchedule):
         ]
 
     def moved(self, instance: Instance, rounds: IntArray) -> FleetSchedule:
-        """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
+        """Return a schedule of ``instance`` in which request i starts ``rounds[i]`` later."""
         parts = [
             None if part is None else part.moved(instance.alone(own), rounds[own])
             for own, part in zip(self.positions, self.parts, strict=True)
@@ -172,11 +179,14 @@ class FleetSchedule(TimedSchedule):
         return FleetSchedule(instance, self.assignment, parts)
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return which requests keep their limits, shape (n,)."""
+        """Return for each request whether it keeps its limits on latency and tokens, shape (n,)."""
         return self._gathered(lambda part, own: part.keeps(limits.of(own)))
 
     def _gathered(self, of: Callable[[Any, IntArray], Any]) -> npt.NDArray[Any]:
-        """Return a column of all requests, given that of a part and its requests."""
+        """Combine arrays of the replicas into one with an entry for each request of the fleet.
+
+        ``of`` returns the array of a replica from its schedule and the positions of its requests.
+        """
         served = [(own, part) for own, part in zip(self.positions, self.parts, strict=True) if part]
         column = np.concatenate([of(part, own) for own, part in served])
         order = np.argsort(np.concatenate([own for own, _ in served]))
@@ -187,17 +197,17 @@ class FleetSchedule(TimedSchedule):
 
 
 def by_replica(assignment: IntArray, replicas: int) -> tuple[IntArray, ...]:
-    """Return the positions of the requests of each replica, which ascend."""
+    """Return for each replica the positions of its requests, in increasing order."""
     return tuple(np.flatnonzero(assignment == replica) for replica in range(replicas))
 
 
 def as_assignment(problem: Instance | Workload, assignment: Sequence[int] | IntArray) -> IntArray:
-    """Return the replica of each request as a read-only column, checked.
+    """Check the replica of each request, and return them as a read-only array, shape (n,).
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        An entry that is no replica, or a wrong count.
+        A replica is not in 0 .. K - 1, or the number of entries is not n.
     """
     check_count("fleet schedule", "assignment", assignment, len(problem))
     most = problem.replicas - 1

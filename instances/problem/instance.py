@@ -25,29 +25,29 @@ from .memory_rule import TOKENS, MemoryRule, as_memory_rule
 from .request import Request, RequestId, check_count, check_distinct
 
 ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
-"""Metadata key: set to True where a theorem needs requests without a prompt (s = 0)."""
+"""Metadata key; True allows requests without a prompt (s = 0), which some theorems need."""
 
 MOST_REPLICAS = 100_000
-"""Replicas beyond which a fleet is refused."""
+"""Largest number of replicas of an instance or a workload."""
 
 
 class Problem:
-    """Base of an instance and a workload: requests column by column, and the machines they share.
+    """Base class of `Instance` and `Workload`: requests, and the machines that serve them.
 
-    Nothing of it can be changed; `replaced` makes a copy.
+    Objects are immutable; `replaced` makes a changed copy.
 
     Attributes
     ----------
     unit : str
-        Unit of time.
+        Unit of time: ``"rounds"`` of an instance, ``"s"`` of a workload.
     batch_time : BatchTime or None
-        Seconds of a round; None of an instance, which counts rounds.
+        Model of the seconds that a round takes; None for an instance, where time counts rounds.
     ids : tuple[RequestId, ...]
         Labels of the requests, in their order.
     arrival_times, prompt_lengths, output_lengths : array, shape (n,)
-        a_i in units of time, s_i and o_i in tokens. Read-only.
+        a_i in rounds or seconds, s_i and o_i in tokens. Read-only.
     memory_limit, name, metadata, memory_rule, replicas
-        As given.
+        As passed to the constructor.
     """
 
     unit: str
@@ -71,7 +71,7 @@ class Problem:
         replicas: int,
         **columns: Any,
     ) -> None:
-        """Check and keep what instances and workloads have in common."""
+        """Check and set the attributes that instances and workloads have in common."""
         owner, most = type(self).__name__.lower(), LARGEST_TOKEN_COUNT
         set_fields(
             self,
@@ -86,13 +86,14 @@ class Problem:
             raise InvalidValueError(owner, "requests", [], "is empty: at least one is needed")
         check_distinct(self.ids)
         rule = f" with {memory_rule.told}" if memory_rule.told else ""
-        # Without a prompt there is nothing that a first token stored next could be computed from.
+        # Requests without a prompt are refused under emitted_token="next": such a request would
+        # store no token at all when its first token is computed.
         zero = self.metadata.get(ALLOW_ZERO_PROMPT_LENGTH) is True and not memory_rule.unstored
         for place in np.flatnonzero(self.prompt_lengths < int(not zero)).tolist():
             reason = f"is below 1{rule}"
             raise InvalidValueError(f"request {self.ids[place]!r}", "prompt_length", 0, reason)
         peaks = self.prompt_lengths + self.output_lengths
-        # Whole blocks: a peak above this many tokens takes a block more than there are.
+        # Tokens in whole blocks of the memory: a request whose peak is above can never run.
         usable = memory_rule.limit(self.memory_limit)
         for place in np.flatnonzero(peaks - memory_rule.unstored > usable).tolist():
             reason = f"exceeds memory_limit = {memory_limit}{rule}: the request can never run"
@@ -103,11 +104,11 @@ class Problem:
         raise AttributeError(f"{name!r} cannot be changed: make a copy with replaced({name}=...)")
 
     def _given(self) -> dict[str, Any]:
-        """Return the arguments of the constructor."""
+        """Return the arguments of the constructor by name, to make a copy."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled arrays are writable: make it again.
+        # Unpickle by calling the constructor: arrays unpickled directly would be writable.
         return partial(type(self), **self._given()), ()
 
     def __len__(self) -> int:
@@ -131,12 +132,12 @@ class Problem:
 
     @cached_property
     def digest(self) -> str:
-        """Content hash (SHA-256, hex) of M, the rows (a, s, o) in order and another memory rule.
+        """Content hash (SHA-256, hex) of the requests, the memory and the number of replicas.
 
-        Weights enter where some is not 1, replicas where there are several. Ids, name and metadata
-        do not: they change neither the optimum nor a policy's run. The batch time, which changes
-        both, does not either: the digest names the requests and their memory, and `matches`
-        compares the batch times too.
+        It depends on the rows (a, s, o) in order, the weights if some is not 1, M, the memory rule
+        if it is not the default, and the replicas if there are several. Ids, name and metadata do
+        not count: they change neither the optimum nor a policy's run. The batch time does not
+        count either, although it changes both: use `matches` to compare it too.
         """
         replicas = f"replicas:{self.replicas}" if self.replicas > 1 else ""
         head = f"{type(self).__name__.lower()}:1:{self.memory_limit}:{len(self)}:"
@@ -144,7 +145,7 @@ class Problem:
         return hashlib.sha256(head.encode() + self._content() + tail.encode()).hexdigest()
 
     def require_one_replica(self) -> None:
-        """Refuse a fleet where one machine is meant.
+        """Raise an error if there are several replicas, for code that handles one machine only.
 
         Raises
         ------
@@ -156,58 +157,68 @@ class Problem:
             raise InvalidValueError(type(self).__name__, "replicas", self.replicas, reason)
 
     def matches(self, other: Problem) -> bool:
-        """Return whether the other has the same digest and batch time: schedules hold for both."""
+        """Return whether both have the same digest and batch time, so that schedules fit both."""
         return (self.digest, self.batch_time) == (other.digest, other.batch_time)
 
     @property
     def order_of_arrival(self) -> IntArray:
-        """Positions of the requests by arrival time, ties in their order."""
+        """Positions of the requests sorted by arrival time; ties keep the order of the requests."""
         return np.argsort(self.arrival_times, kind="stable")
 
     def replaced(self, **changes: Any) -> Self:
-        """A copy with other arguments of the constructor."""
+        """Return a copy with some arguments of the constructor changed."""
         return type(self)(**self._given() | changes)
 
     def renamed(self, name: str | None, metadata: Mapping[str, Any] | None = None) -> Self:
-        """A copy with another name, and other metadata where some is given."""
+        """Return a copy with another name, and with other metadata if not None."""
         return self.replaced(name=name, **({} if metadata is None else {"metadata": metadata}))
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Self:
-        """The requests at these positions, with their ids."""
+        """Return a problem with the requests at these positions only, which keep their ids.
+
+        ``changes`` are other arguments of the constructor, as in `replaced`.
+        """
         raise NotImplementedError
 
     def alone(self, positions: Sequence[int] | IntArray | None = None) -> Self:
-        """The requests at these positions, in this order, or all of them, on one machine."""
+        """Return a problem on one machine, with the requests at these positions, in this order.
+
+        None takes all requests.
+        """
         return self.replaced(replicas=1) if positions is None else self.of(positions, replicas=1)
 
     def with_replicas(self, replicas: int) -> Self:
-        """The same requests on another number of machines.
+        """Return a copy with another number of identical machines.
 
         Raises
         ------
         InvalidTypeError, InvalidValueError
-            No whole number, or below 1.
+            The number is not a whole number, or is below 1.
         """
         return self.replaced(replicas=replicas)
 
     def under(self, memory_rule: MemoryRule) -> Self:
-        """The same requests and memory under another memory rule.
+        """Return a copy with another memory rule, and the same requests and memory limit.
 
         Raises
         ------
         InvalidValueError
-            A request that could never run under it.
+            A request could never run under this rule.
         """
         return self.replaced(memory_rule=memory_rule)
 
     def frame(self) -> Any:
-        """Return a pandas DataFrame with a row per request: id, arrival, lengths, any weights."""
+        """Return a pandas DataFrame with one row per request.
+
+        Columns are ``id``, ``arrival_time``, ``prompt_length``, ``output_length`` and, if some
+        weight is not 1, ``weight``.
+        """
         import pandas
 
         return pandas.DataFrame(self._columns())
 
     def _content(self) -> bytes:
-        """Return the rows (a, s, o) in order, and what else a digest depends on."""
+        """Return the rows (a, s, o) in order, and any weights, as bytes for `digest`."""
         raise NotImplementedError
 
     def _columns(self) -> dict[str, Any]:
@@ -219,37 +230,37 @@ class Problem:
 
 
 class Instance(Problem):
-    """Requests with arrival times and lengths, and the KV-cache capacity ([J25] Section 2).
+    """Scheduling instance: requests with arrivals in rounds, and a KV-cache capacity ([J25]).
 
     Parameters
     ----------
     requests : Iterable[Request]
-        At least one `Request`; those without an id take their position as id.
+        At least one `Request`. A request without an id gets its position as id.
     memory_limit : int
         Capacity M in tokens, >= 1.
     name : str or None, default None
         A label for tables.
     metadata : Mapping[str, Any] or None, default None
-        Anything JSON can hold that should travel with the instance. The key
-        ``"allow_zero_prompt_length"`` set to True admits requests with s = 0.
+        Any data that JSON can hold, stored with the instance. The key
+        ``"allow_zero_prompt_length"`` set to True allows requests with s = 0.
     memory_rule : MemoryRule, default TOKENS
-        How memory is counted.
+        How the memory of a request is counted: in tokens or in blocks.
     replicas : int, default 1
         Number K of identical machines, each with this memory. A request stays on one of them.
 
     Attributes
     ----------
     requests : tuple[Request, ...]
-        With their ids.
+        The requests, all with ids.
     arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (n,)
         a_i in rounds, s_i and o_i in tokens, and w_i. Read-only.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        An empty instance, a duplicate id (0 and "0" too, which no CSV file tells apart), a
-        prompt of length 0, a request that could never run (s + o > M, or what the memory rule
-        makes of it), a name with control characters, or text that no file can hold.
+        There are no requests, two ids are equal (0 and "0" count as equal, as in a CSV file), a
+        prompt has length 0, a request could never run (s + o > M, or by the memory rule), the name
+        has control characters, or a text cannot be encoded as UTF-8.
 
     Examples
     --------
@@ -301,16 +312,16 @@ class Instance(Problem):
         memory_rule: MemoryRule = TOKENS,
         replicas: int = 1,
     ) -> Instance:
-        """Build an instance from columns of equal length n.
+        """Build an instance from arrays of equal length n, with one entry per request.
 
         Without arrival times all requests arrive at 0, and without weights all have weight 1.
 
         Raises
         ------
         InvalidValueError
-            Columns of different lengths, or what `Instance` refuses.
+            The arrays have different lengths, or `Instance` refuses the requests.
         InvalidTypeError
-            An entry that is not a whole number.
+            An entry is not a whole number.
         """
         count = len(prompt_lengths)
         columns: dict[str, Any] = {
@@ -340,22 +351,22 @@ class Instance(Problem):
 
     @cached_property
     def total_weight(self) -> int:
-        """Sum of w_i; the number of requests unless some weight is not 1."""
+        """Sum of the weights w_i; the number of requests if all weights are 1."""
         return sum(self.weights.tolist())
 
     @cached_property
     def total_output_length(self) -> int:
-        """Sum of w_i o_i, rounds: what no schedule's total latency is below."""
+        """Sum of w_i o_i, in rounds: a lower bound on the total latency of every schedule."""
         return sum(map(operator.mul, self.weights.tolist(), self.output_lengths.tolist()))
 
     @property
     def columns(self) -> RequestColumns:
-        """Lengths, arrivals and M together, of an instance counted in tokens.
+        """Lengths, arrivals and M as `RequestColumns`, for code that counts memory in tokens.
 
         Raises
         ------
         InvalidValueError
-            Another memory rule: what takes columns alone would count wrongly.
+            The instance has another memory rule than `TOKENS`, or several replicas.
         """
         self.require_tokens()
         return RequestColumns(
@@ -364,12 +375,15 @@ class Instance(Problem):
 
     @cached_property
     def peak_memories(self) -> IntArray:
-        """s_i + o_i, tokens, shape (n,), read-only."""
+        """Peak memory s_i + o_i of each request, in tokens, shape (n,), read-only."""
         return read_only(self.prompt_lengths + self.output_lengths)
 
     @cached_property
     def volumes(self) -> IntArray:
-        """s_i o_i + o_i (o_i + 1) / 2, token-rounds, shape (n,), read-only."""
+        """Memory of each request summed over its rounds, in token-rounds, shape (n,), read-only.
+
+        It is s_i o_i + o_i (o_i + 1) / 2.
+        """
         outputs = self.output_lengths
         return read_only(self.prompt_lengths * outputs + outputs * (outputs + 1) // 2)
 
@@ -382,13 +396,15 @@ class Instance(Problem):
         return super()._columns() | ({"weight": self.weights} if self.is_weighted else {})
 
     def require_tokens(self) -> None:
-        """Refuse a fleet, and another memory rule where tokens are counted.
+        """Raise an error unless memory is counted in tokens and there is one replica.
+
+        `instances.problem.memory_translation` converts other instances to such ones, with an
+        optimum that is a lower or an upper bound.
 
         Raises
         ------
         InvalidValueError
-            It is one, or has one; `instances.problem.memory_translation` has instances of one
-            machine, in tokens, beside it.
+            There are several replicas, or the memory rule is not `TOKENS`.
         """
         self.require_one_replica()
         if self.memory_rule != TOKENS:
@@ -396,7 +412,7 @@ class Instance(Problem):
             raise InvalidValueError("instance", "memory_rule", self.memory_rule.told, reason)
 
     def refuse_weights(self, reason: str) -> None:
-        """Refuse weights where every request counts alike.
+        """Raise an error if some weight is not 1, for code that ignores weights.
 
         Raises
         ------
@@ -408,11 +424,14 @@ class Instance(Problem):
             raise InvalidValueError(f"request {heavy.id!r}", "weight", heavy.weight, reason)
 
     def with_metadata(self, **entries: Any) -> Instance:
-        """A copy whose metadata has ``entries`` added or replaced."""
+        """Return a copy with ``entries`` added to the metadata, or replaced in it."""
         return self.replaced(metadata={**self.metadata, **entries})
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Instance:
-        """The requests at these positions, in this order, with their ids and ``changes``."""
+        """Return an instance with the requests at these positions, in this order, and their ids.
+
+        ``changes`` are other arguments of the constructor, as in `replaced`.
+        """
         return self.replaced(requests=[self.requests[place] for place in positions], **changes)
 
 

@@ -1,4 +1,4 @@
-"""Instances as versioned JSON."""
+"""Instances as JSON files, with a version of the format."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ INSTANCE_KEYS = (
 )
 
 KNOWN_BOUNDS = "known_bounds"
-"""Metadata key under which what is known of the optimum travels with an instance."""
+"""Metadata key under which an instance stores known bounds on its optimum."""
 
 
 @dataclass(frozen=True)
 class KnownBounds:
-    """Known bounds on the optimum of an instance; None for those that are not known.
+    """Known bounds on the optimal total latency of an instance, in rounds; None if unknown.
 
-    They are checked when attached and when asked for with `known_bounds`, not by `load`.
+    `attached_to` and `known_bounds` check the bounds against the instance; `load` does not.
 
     Attributes
     ----------
     upper_bound : int or None
-        Total latency of a feasible schedule; weighted if the instance is.
+        Total latency of a feasible schedule, weighted if the instance has weights.
     lower_bound : int or None
-        Proved by a solver in floating point.
+        Lower bound that a solver proved in floating point.
     certified_lower_bound : int or None
-        Proved in exact arithmetic.
+        Lower bound proved in exact arithmetic.
     start_times : tuple[int, ...] or None
-        A schedule of total latency ``upper_bound``.
+        Start times of a schedule with total latency ``upper_bound``.
     source : str or None
-        Where the numbers come from.
+        Origin of the bounds, as text.
     """
 
     upper_bound: int | None = None
@@ -55,7 +55,7 @@ class KnownBounds:
     source: str | None = None
 
     def attached_to(self, instance: Instance) -> Instance:
-        """A copy of ``instance`` that carries these bounds in its metadata.
+        """Return a copy of ``instance`` with these bounds in its metadata.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class KnownBounds:
             bound exceeds the upper bound.
         """
         self._check(instance)
-        # As a file gives it back.
+        # Store a list, as JSON does, so that a saved and loaded instance is equal.
         starts = None if self.start_times is None else list(self.start_times)
         entries = {"digest": instance.digest} | asdict(self) | {"start_times": starts}
         return instance.with_metadata(**{KNOWN_BOUNDS: entries})
@@ -86,12 +86,13 @@ class KnownBounds:
 
 
 def known_bounds(instance: Instance) -> KnownBounds | None:
-    """Return the bounds an instance carries, or None; they are checked against the instance.
+    """Return the known bounds in an instance's metadata, checked against it; None without any.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        The bounds contradict the instance or themselves.
+        The bounds belong to another instance, the start times are not a feasible schedule of total
+        latency ``upper_bound``, or a lower bound exceeds the upper bound.
     """
     entries = instance.metadata.get(KNOWN_BOUNDS)
     if entries is None:
@@ -110,14 +111,14 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
 
 
 def save(instance: Instance, path: str | os.PathLike[str]) -> None:
-    """Write an instance, with its metadata and known bounds, as JSON.
+    """Write an instance to a JSON file, with its metadata and known bounds.
 
     Raises
     ------
     OSError
-        The path cannot be written; no partial file is left.
+        The file cannot be written; no partial file is left.
     InvalidTypeError
-        Metadata that JSON cannot hold.
+        The metadata cannot be written as JSON.
     """
     rule = {} if instance.memory_rule == TOKENS else {"memory_rule": asdict(instance.memory_rule)}
     document = {
@@ -150,10 +151,10 @@ def load(path: str | os.PathLike[str]) -> Instance:
     OSError
         The file cannot be read.
     FileFormatError
-        Not JSON, truncated, a key given twice, missing or unknown, or not an instance of this
-        version.
+        The file is not valid JSON, a key is duplicate, missing or unknown, or the file is not an
+        instance in this version of the format.
     InvalidValueError, InvalidTypeError
-        A field the model cannot hold.
+        A value is not allowed in an `Instance`, such as a negative length.
     """
     document = parse_json(read_bytes(path), path, parse_constant=_refused)
     check_head(document, HEAD, path)
@@ -184,7 +185,7 @@ def _refused(constant: str) -> None:
 def _check_object(
     entry: Any, path: object, name: str, required: Iterable[str], known: Iterable[str]
 ) -> None:
-    """Refuse what is not an object with these keys."""
+    """Raise an error unless ``entry`` is a JSON object with all required and only known keys."""
     if not isinstance(entry, dict):
         raise FileFormatError(path, f"{name} is not a JSON object")
     for key in required:

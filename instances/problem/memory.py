@@ -1,7 +1,7 @@
-"""KV-cache memory over time: profiles of what ran, and forecasts of what will.
+"""KV-cache memory over time: tokens held in given rounds, and forecasts for running requests.
 
-A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, t < r <= t + o, or
-what the memory rule makes of them.
+A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, t < r <= t + o. A
+memory rule may round this up to whole blocks.
 """
 
 from __future__ import annotations
@@ -21,29 +21,33 @@ def held_tokens(
     block_size: int = 1,
     growth: int | IntArray = 1,
 ) -> IntArray:
-    """Tokens held in some rounds, in whole blocks, by sorting alone.
+    """Compute the tokens that all requests together hold in given rounds, in whole blocks.
+
+    The running time depends on the number of stretches, not on the number of rounds.
 
     Parameters
     ----------
     moments : int64 array, shape (k,)
-        Rounds, of any size.
+        The rounds, of any size and in any order.
     begins, stored, rounds : int64 array, shape (n,)
-        Each run occupies rounds b+1 .. b+rounds and stores ``stored`` + ``growth``, ``stored`` + 2
-        ``growth``, ... tokens.
+        Stretches of consecutive rounds in which a request runs. Stretch i covers the rounds
+        begins[i] + 1 .. begins[i] + rounds[i]. In the j-th of these the request stores stored[i] +
+        j * growth[i] tokens.
     block_size : int, default 1
-        Tokens of a block.
+        Tokens per block.
     growth : int or int64 array, shape (n,), default 1
-        Tokens that a round adds, >= 0.
+        Tokens that each round of a stretch adds, >= 0.
 
     Returns
     -------
     int64 array, shape (k,)
-        What all runs hold.
+        Tokens held in each of the rounds ``moments``.
     """
     growth = np.broadcast_to(np.asarray(growth, dtype=np.int64), begins.shape)
     ends = begins + rounds
     if block_size == 1:
-        # In round r a run holds (stored - growth b) + growth r from its begin to its end.
+        # In round r a stretch that begins after round b holds (stored - growth b) + growth r
+        # tokens: add both coefficients at its begin, and subtract them at its end.
         changes = np.concatenate([begins + 1, ends + 1])
         ramps = (stored - growth * begins, growth)
         amounts = (np.concatenate([one, -one]) for one in ramps)
@@ -53,7 +57,8 @@ def held_tokens(
     last = -(-(stored + growth * rounds) // block_size)
     more = last - first
     run = np.repeat(np.arange(len(more)), more)
-    # The j-th block more is taken by the first round that the blocks before it cannot store.
+    # A stretch takes each further block in the first round in which its blocks so far are too few
+    # for its tokens; ``offset`` is the number of that round within the stretch.
     nth = np.arange(len(run)) - np.repeat(np.cumsum(more) - more, more)
     offset = ((first[run] + nth) * block_size - stored[run]) // growth[run] + 1
     changes = np.concatenate([begins + 1, begins[run] + offset, ends + 1])
@@ -63,20 +68,23 @@ def held_tokens(
 
 
 def _summed(moments: IntArray, changes: IntArray, *amounts: IntArray) -> list[IntArray]:
-    """Add up, for each moment, each kind of amounts of all changes up to it."""
+    """Sum, for each round in ``moments``, the amounts of all changes in that round or before it.
+
+    ``changes`` are the rounds of the changes, and each array in ``amounts`` is summed separately.
+    """
     order = np.argsort(changes, kind="stable")
     places = np.searchsorted(changes[order], moments, side="right")
     return [np.append(0, np.cumsum(one[order]))[places] for one in amounts]
 
 
 class MemoryForecast:
-    """Forecast of the tokens held in every later round if each running request runs to its end.
+    """Forecast of the tokens held in every later round if all running requests run to completion.
 
-    Answers the look-ahead test of [J25] Equation (5) in O(log k) for k running requests: memory
-    grows between completions, so it is enough to look at completion rounds. At the end e of a
-    running request the newcomer (s, o) started at t holds s + e - t, hence it fits there iff
-    ``memory(e) + e <= M - s + t``; the running maximum of ``memory(e) + e`` over increasing e
-    covers every end up to t + o at once.
+    It does the look-ahead test of [J25] Equation (5) in O(log k) for k running requests: would a
+    new request (s, o) started at t ever exceed M? Memory grows between completions, so it is enough
+    to test the rounds e in which a running request completes. There the new request holds s + e - t
+    tokens, so it fits if and only if ``memory(e) + e <= M - s + t``. The maximum of
+    ``memory(e) + e`` over all completions up to t + o covers them in one comparison.
     """
 
     def __init__(self, memory_limit: int) -> None:
@@ -84,8 +92,9 @@ class MemoryForecast:
         self.clear()
 
     def clear(self) -> None:
-        """Forget every request."""
-        # Per distinct end, the requests that end there and the sum of their s - t, by end.
+        """Remove all requests from the forecast."""
+        # Requests are grouped by the round in which they end: ``_ends`` has these rounds in order,
+        # ``_group_counts`` the number of requests, ``_group_bases`` the sum of their s - t.
         self._ends: list[int] = []
         self._group_counts: list[int] = []
         self._group_bases: list[int] = []
@@ -100,11 +109,11 @@ class MemoryForecast:
         return self._total
 
     def add(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
-        """Count a request started at ``start_time`` that will run ``rounds_to_run`` rounds."""
+        """Add a request started at ``start_time`` that runs ``rounds_to_run`` rounds in all."""
         self._count(start_time + rounds_to_run, 1, prompt_length - start_time)
 
     def remove(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
-        """Forget a request counted by `add` with the same arguments."""
+        """Remove a request that `add` added with the same arguments."""
         self._count(start_time + rounds_to_run, -1, start_time - prompt_length)
 
     def _count(self, end: int, more: int, base: int) -> None:
@@ -121,7 +130,7 @@ class MemoryForecast:
         self._stale = True
 
     def advance(self, now: int) -> None:
-        """Release the requests completed by round ``now``."""
+        """Remove the requests that have completed by round ``now``."""
         position = bisect_right(self._ends, now)
         if position:
             self._total -= sum(self._group_counts[:position])
@@ -129,17 +138,17 @@ class MemoryForecast:
             self._stale = True
 
     def next_end(self) -> int | None:
-        """The earliest completion still ahead, or None when nothing runs."""
+        """Return the round of the next completion, or None if no request runs."""
         return self._ends[0] if self._ends else None
 
     def memory_at(self, round_index: int) -> int:
-        """Tokens held in a later round by the requests counted so far."""
+        """Return the tokens that the requests in the forecast hold in a later round."""
         self._refresh()
         first = bisect_left(self._ends, round_index)
         return int(self._bases[first] + self._counts[first] * round_index)
 
     def fits(self, prompt_length: int, rounds_to_run: int, start_time: int) -> bool:
-        """Return whether a newcomer started at ``start_time`` keeps every later round within M."""
+        """Return whether all later rounds hold at most M with a new request from ``start_time``."""
         self._refresh()
         end = start_time + rounds_to_run
         covered = bisect_right(self._ends, end)
@@ -147,7 +156,8 @@ class MemoryForecast:
             if self._ends[0] > start_time:
                 ceiling = self._ceilings[covered - 1]
             else:
-                # Asked about a start beyond completions not yet released by `advance`.
+                # The start is after completions that `advance` has not removed yet: leave these
+                # out.
                 ahead = bisect_right(self._ends, start_time)
                 ceiling = self._peaks[ahead:covered].max(initial=0)
             if ceiling + prompt_length - start_time > self._limit:
@@ -157,17 +167,18 @@ class MemoryForecast:
     def earliest_fit(
         self, prompt_length: int, rounds_to_run: int, first: int, last: int
     ) -> int | None:
-        """The first start in ``first .. last`` that fits, if no request is added meanwhile.
+        """Return the first start in ``first .. last`` at which a new request fits, or None.
 
-        ``last`` must lie before the next completion (`next_end`), where the forecast changes.
-        Returns None when no start in the range fits.
+        ``last`` must be before the next completion (`next_end`), where the forecast changes. The
+        answer assumes that no other request is added until then.
         """
         if last < first:
             return None
         self._refresh()
-        # Piece k: the newcomer ends after the k-th completion and by the next one. The memory in
-        # its own last round grows with its start there, and that at the completions it outlives
-        # falls, so the first start that these leave decides, however long the piece.
+        # Split the possible starts into pieces. With a start in piece k, the new request ends after
+        # the k-th completion and not after the next one. Within a piece, a later start increases
+        # the memory in the request's own last round, but decreases it at the first k completions.
+        # So it is enough to test the first start of the piece that fits at these completions.
         ends = np.array(self._ends, dtype=np.int64) - rounds_to_run
         lows = np.full(len(ends) + 1, first, dtype=np.int64)
         highs = np.full(len(ends) + 1, last, dtype=np.int64)
@@ -183,7 +194,7 @@ class MemoryForecast:
             return
         groups = len(self._ends)
         ends = np.array(self._ends, dtype=np.int64)
-        # Suffix sums: entry k covers the requests that end at or after the k-th end.
+        # Suffix sums: entry k is the sum over all requests that end at ``_ends[k]`` or later.
         self._counts = np.zeros(groups + 1, dtype=np.int64)
         self._bases = np.zeros(groups + 1, dtype=np.int64)
         self._counts[:groups] = np.array(self._group_counts, dtype=np.int64)[::-1].cumsum()[::-1]

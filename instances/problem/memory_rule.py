@@ -1,11 +1,12 @@
-"""Rules of memory: tokens or blocks, the newest token of a request included or not.
+"""Memory rules: how many tokens of the KV cache a request holds, counted in tokens or in blocks.
 
-The papers count tokens, and the token emitted in a round is held in that round. Engines hand out
-blocks of several tokens, and write the token emitted in one step in the next. Let x be the tokens
-stored: s + k at the k-th token where it is stored at once, s + k - 1 where it is stored next. A
-request then holds ``block_size`` ceil(x / ``block_size``) tokens, and all of them together no more
-than ``block_size`` floor(M / ``block_size``). A batch time is given the tokens stored: nobody reads
-the rest of a block.
+In the papers memory is counted in tokens, and a token emitted in a round is held in that round.
+Engines allocate blocks of several tokens, and store a token in the step after the one that emits
+it. Let x be the stored tokens of a request when it emits its k-th token: s + k if the token is
+stored at once, s + k - 1 if in the next round. The request then holds ``block_size`` ceil(x /
+``block_size``) tokens. All requests together may hold at most ``block_size`` floor(M /
+``block_size``). Batch times depend on the stored tokens only, because the free part of a block is
+not read.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ Tokens = TypeVar("Tokens", int, IntArray)
 
 @dataclass(frozen=True, slots=True)
 class MemoryRule:
-    """Rule by which memory is counted.
+    """Rule by which the KV-cache memory of a request is counted.
 
     Parameters
     ----------
     block_size : int, default 1
-        Tokens of a block; memory is handed out in whole blocks.
+        Tokens per block; memory is allocated in whole blocks.
     emitted_token : {"now", "next"}, default "now"
-        Whether a token is held in the round that emits it, or from the next round on, so that the
-        last one never is.
+        Whether an output token takes memory in the round that emits it, or from the next round on.
+        With "next" the last output token never takes memory.
     prompt_allocation : {"whole", "chunks"}, default "whole"
-        Whether a prompt processed in chunks holds all of itself from its first chunk on, or what
-        has been processed of it by the end of the round.
+        For a prompt processed in chunks: whether memory for the whole prompt is allocated at its
+        first chunk, or in each round for the tokens processed so far.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A block size that is no whole number >= 1, or another word.
+        The block size is not a whole number >= 1, or a word is not one of the choices.
     """
 
     block_size: int = ranged(1, minimum=1, maximum=LARGEST_TOKEN_COUNT)
@@ -50,28 +51,28 @@ class MemoryRule:
 
     @property
     def unstored(self) -> int:
-        """Tokens emitted that are not stored yet: 0, or 1 where a token is stored next."""
+        """Emitted tokens of a request not yet in memory: 1 with emitted_token="next", else 0."""
         return int(self.emitted_token == "next")
 
     def blocks(self, tokens: int) -> int:
-        """Blocks that hold ``tokens`` stored tokens."""
+        """Return the number of blocks needed to store a number of tokens of one request."""
         return -(-tokens // self.block_size)
 
     def held(self, tokens: Tokens) -> Tokens:
-        """Tokens that ``tokens`` stored tokens take up: whole blocks."""
+        """Return the memory, in tokens, that a request holds: stored tokens up to whole blocks."""
         return -(-tokens // self.block_size) * self.block_size
 
     def limit(self, memory_limit: int) -> int:
-        """Tokens of the usable blocks of a memory of M tokens."""
+        """Return the usable memory, in tokens: a memory limit M rounded down to whole blocks."""
         return self.usable_blocks(memory_limit) * self.block_size
 
     def usable_blocks(self, memory_limit: int) -> int:
-        """Blocks of a memory of M tokens."""
+        """Return the number of whole blocks in a memory of M tokens."""
         return memory_limit // self.block_size
 
     @property
     def told(self) -> str:
-        """Settings that differ from the papers' rule, for messages; empty where none does."""
+        """Parameters that differ from their defaults, as text for messages; empty without any."""
         return ", ".join(
             f"{field.name} {getattr(self, field.name)}"
             for field in fields(self)
@@ -80,19 +81,19 @@ class MemoryRule:
 
 
 TOKENS = MemoryRule()
-"""The papers' rule: tokens, each held from the round that emits it."""
+"""Memory rule of the papers: counted in tokens, each held from the round that emits it on."""
 
 VLLM_BLOCKS = MemoryRule(16, "next", "chunks")
-"""vLLM V1 with its default block size."""
+"""Memory rule of vLLM V1 with its default block size of 16 tokens."""
 
 
 def as_memory_rule(value: Any, owner: str | None) -> MemoryRule:
-    """``value`` if it is a memory rule.
+    """Return ``value`` if it is a `MemoryRule`; raise an error otherwise.
 
     Raises
     ------
     InvalidTypeError
-        It is not one.
+        The value is not a `MemoryRule`.
     """
     if not isinstance(value, MemoryRule):
         raise InvalidTypeError(owner, "memory_rule", value, "is not a MemoryRule")

@@ -1,4 +1,4 @@
-"""Instances counted in tokens beside one counted by another memory rule: one above, one below.
+"""Relaxation and restriction of a problem with a block memory rule, both counted in tokens.
 
 At its k-th token a request stores x_k = s + k - u tokens (u = 1 where a token is stored next, else
 0) and holds h_k = B ceil(x_k / B) of them in blocks of B. Of a memory of M tokens the blocks leave
@@ -40,9 +40,10 @@ Problem = TypeVar("Problem", Instance, Workload)
 
 
 def relaxed(problem: Problem) -> Problem:
-    """A problem in tokens: every schedule of ``problem`` is a schedule of it too.
+    """Return a relaxation of ``problem`` whose memory is counted in tokens instead of blocks.
 
-    Its optimum is a lower bound. With ``block_size`` 1 it is the same problem, in tokens.
+    Every feasible schedule of ``problem`` is feasible for the relaxation. So the optimum of the
+    relaxation is a lower bound. With ``block_size`` 1 both have the same schedules.
     """
     rule = problem.memory_rule
     if _counts_tokens(problem):
@@ -56,9 +57,10 @@ def relaxed(problem: Problem) -> Problem:
 
 
 def restricted(problem: Problem) -> Problem:
-    """A problem in tokens: every schedule of it is a schedule of ``problem`` too.
+    """Return a restriction of ``problem`` whose memory is counted in tokens instead of blocks.
 
-    Its optimum is an upper bound. With ``block_size`` 1 it is the same problem, in tokens.
+    Every feasible schedule of the restriction is feasible for ``problem``. So the optimum of the
+    restriction is an upper bound. With ``block_size`` 1 both have the same schedules.
     """
     rule = problem.memory_rule
     if _counts_tokens(problem):
@@ -71,11 +73,12 @@ def restricted(problem: Problem) -> Problem:
 
 
 def pooled(instance: Instance) -> Instance:
-    """One machine, in tokens, with the memory of all replicas together.
+    """Return a relaxation of a fleet: one machine with K times the memory, counted in tokens.
 
-    In rounds, and there alone, it is a relaxation. The replicas' rounds are the same, and what all
-    of them hold in one is at most K times what a replica can hold, so every schedule of the fleet
-    is one of this machine. In seconds a round of it would last longer than each of theirs.
+    The K replicas run the same rounds, and in each round they hold at most K times the memory of
+    one replica. So every schedule of the fleet is a schedule of this machine. This holds for
+    instances in rounds only: in seconds, a round of this machine would last longer than the rounds
+    of the replicas.
     """
     one = relaxed(instance)
     if instance.replicas == 1:
@@ -91,7 +94,7 @@ def _counts_tokens(problem: Instance | Workload) -> bool:
 
 
 def _stored(problem: Instance | Workload) -> tuple[IntArray, IntArray]:
-    """Tokens stored at the first and at the last token of each request."""
+    """Return the tokens stored when each request emits its first and its last token, (n,) each."""
     before = problem.prompt_lengths - problem.memory_rule.unstored
     return before + 1, before + problem.output_lengths
 

@@ -1,4 +1,4 @@
-"""A schedule that may stop requests between rounds and keep their tokens."""
+"""Schedules with preemption: requests may pause between rounds, and keep their tokens."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ from .schedule import EARLIEST_START, RoundSchedule, Schedule, StretchColumns
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreemptiveSchedule(RoundSchedule):
-    """The rounds in which each request of an instance runs.
+    """Schedule with preemption: the set of rounds in which each request of an instance runs.
 
-    Request i produces its k-th token in the k-th of its o_i rounds and holds s_i + k tokens then,
-    counted by the memory rule of the instance; between two of them it holds nothing and keeps
-    what it has produced. It completes in the last. A `Schedule` is the special case of o_i
-    rounds back to back. Nothing is assumed feasible: ask `violations`. All costs are recomputed
-    from the rounds.
+    Request i emits its k-th token in the k-th of its o_i rounds. In that round it holds s_i + k
+    tokens, counted by the memory rule of the instance. In rounds without it, it holds no memory but
+    keeps the tokens that it has emitted. It completes in its last round. A `Schedule` is the
+    special case of consecutive rounds. The schedule may be infeasible: see `violations`. All costs
+    are computed from the rounds.
 
     Parameters
     ----------
     instance : Instance
         The instance scheduled.
     stretches : Sequence[Sequence[Sequence[int]]]
-        For each request, in the instance's order, the first and the last round of each stretch of
-        consecutive rounds, in order of time. Stretches without a round between them become one.
+        For each request, in the instance's order, a list of its stretches of consecutive rounds in
+        order of time. Each is a pair (first round, last round). Stretches without a round between
+        them are joined.
 
     Attributes
     ----------
     request, first_round, rounds : int64 array, shape (stretches,)
-        Columns of all stretches: whose, its first round, its number of rounds. Read-only.
+        For each stretch: the position of its request, its first round, its number of rounds.
+        Read-only.
     tokens_before : int64 array, shape (stretches,)
-        Output tokens that the request has when the stretch begins.
+        Output tokens that the request has emitted before the stretch. Read-only.
     start_times : int64 array, shape (n,)
-        The round before the first of each request. Read-only.
+        Start t_i of each request: it first runs in round t_i + 1. Read-only.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A round that is not a whole number, stretches out of order or overlapping, a wrong count of
-        requests, or a request whose rounds are not as many as its output tokens.
+        A round is not a whole number, stretches overlap or are out of order, the number of entries
+        is not n, or a request has more or fewer rounds than output tokens.
     """
 
     instance: Instance
@@ -90,7 +92,7 @@ class PreemptiveSchedule(RoundSchedule):
 
     @classmethod
     def from_schedule(cls, schedule: Schedule) -> PreemptiveSchedule:
-        """The schedule of requests that are never stopped."""
+        """Convert a schedule without preemption: each request has one stretch of rounds."""
         starts, ends = schedule.start_times.tolist(), schedule.completion_times.tolist()
         return cls(schedule.instance, [[(t + 1, c)] for t, c in zip(starts, ends, strict=True)])
 
@@ -98,11 +100,11 @@ class PreemptiveSchedule(RoundSchedule):
     def from_rounds(
         cls, instance: Instance, rounds: Sequence[Sequence[int] | IntArray]
     ) -> PreemptiveSchedule:
-        """Create a schedule from the rounds of each request, strictly increasing."""
+        """Create a schedule from the list of rounds of each request, strictly increasing."""
         return cls(instance, [_stretches_of(own) for own in rounds])
 
     def moved(self, instance: Instance, rounds: IntArray) -> PreemptiveSchedule:
-        """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
+        """Return a schedule of ``instance`` in which request i runs ``rounds[i]`` rounds later."""
         return PreemptiveSchedule(
             instance,
             [
@@ -113,7 +115,7 @@ class PreemptiveSchedule(RoundSchedule):
 
     @property
     def stretches(self) -> list[list[tuple[int, int]]]:
-        """First and last round of each stretch of each request, as the constructor takes them."""
+        """For each request the (first, last) rounds of its stretches, as in the constructor."""
         own: list[list[tuple[int, int]]] = [[] for _ in range(len(self.instance))]
         for index, first, count in zip(
             self.request.tolist(), self.first_round.tolist(), self.rounds.tolist(), strict=True
@@ -123,26 +125,31 @@ class PreemptiveSchedule(RoundSchedule):
 
     @property
     def preemptions(self) -> int:
-        """Number of times that a request is stopped before its last token."""
+        """Number of preemptions, of all requests: times that one pauses before its last token."""
         return len(self.request) - len(self.instance)
 
     @cached_property
     def completion_times(self) -> IntArray:
         """Last round of each request, shape (n,), read-only."""
         column = np.zeros(len(self.instance), dtype=np.int64)
-        # Stretches of a request stand in order of time, so its last one is written last.
+        # The stretches of a request are in order of time, so the last assignment to its entry is
+        # that of its last stretch.
         column[self.request] = self.first_round + self.rounds - 1
         return read_only(column)
 
     @property
     def stretch_columns(self) -> StretchColumns:
-        """Return columns with a row for each stretch."""
+        """Table of all stretches, with their tokens and rounds."""
         held: IntArray = self.instance.prompt_lengths[self.request] + self.tokens_before
         return StretchColumns(self.request, self.first_round - 1, held, self.rounds)
 
 
 def _stretches_of(rounds: Sequence[int] | IntArray) -> list[tuple[int, int]]:
-    """Join consecutive rounds of an array, of which a request may have thousands."""
+    """Convert the rounds of a request to stretches (first, last), joining consecutive rounds.
+
+    Only int64 arrays are joined here. Other sequences give one stretch per round, which the
+    constructor joins.
+    """
     if not isinstance(rounds, np.ndarray) or rounds.dtype != np.int64 or not len(rounds):
         return [(r, r) for r in rounds]
     begins = np.flatnonzero(np.diff(rounds, prepend=rounds[0] - 2) != 1)
@@ -151,4 +158,4 @@ def _stretches_of(rounds: Sequence[int] | IntArray) -> list[tuple[int, int]]:
 
 
 AnySchedule = Schedule | PreemptiveSchedule
-"""Both have costs and violations, and can be moved in time."""
+"""A schedule in rounds of one machine, without or with preemption."""

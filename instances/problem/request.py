@@ -16,19 +16,19 @@ from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_intege
 RequestId = str | int
 
 LARGEST_WEIGHT = 2**20
-"""With larger weights, priced costs of many requests would not fit into 64 bits."""
+"""Largest weight of a request: with larger ones, sums of weighted costs could overflow 64 bits."""
 
 LARGEST_ID = 2**128 - 1
-"""Identifiers of that many bits are in use; more would only be shown."""
+"""Largest integer used as an id: ids of up to 128 bits, such as UUIDs, are common."""
 
 
 def as_request_id(value: Any) -> RequestId:
-    """``value`` if it can label a request.
+    """Return ``value`` if it can be the id of a request; raise an error otherwise.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Neither a name (see `as_name`) nor an integer of at most 128 bits.
+        The value is neither a name (see `as_name`) nor an integer of at most 128 bits.
     """
     if isinstance(value, str):
         return as_name(value, "request", "id")
@@ -40,12 +40,12 @@ def as_request_id(value: Any) -> RequestId:
 
 
 def check_distinct(ids: Collection[RequestId]) -> None:
-    """Refuse labels that are not all different in a file, where 0 and "0" look alike.
+    """Raise an error if two ids are equal as text, as in a file, where 0 and "0" are the same.
 
     Raises
     ------
     InvalidValueError
-        The first that is not.
+        Two ids are equal; the message has the first of them.
     """
     counts = Counter(map(str, ids))
     for one in ids if len(counts) < len(ids) else ():
@@ -54,12 +54,14 @@ def check_distinct(ids: Collection[RequestId]) -> None:
 
 
 def check_count(owner: str, field: str, column: Any, count: int) -> None:
-    """Refuse a column that has not one entry per request.
+    """Raise an error unless an array has one entry for each of ``count`` requests.
+
+    ``owner`` and ``field`` are names of the object and the array in the error.
 
     Raises
     ------
     InvalidValueError
-        Another number of entries.
+        The number of entries is not ``count``.
     """
     if len(column) != count:
         reason = f"differs from the {count} requests"
@@ -74,12 +76,14 @@ def as_column(
     minimum: int,
     maximum: int = LARGEST_INTEGER,
 ) -> IntArray:
-    """Return a whole number for each request as a read-only column.
+    """Convert whole numbers, one for each request, to a read-only int64 array, shape (n,).
+
+    ``ids`` are the requests' ids and ``field`` is the name of the quantity in errors.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        An entry that is not a whole number, or out of range; the message names the request.
+        An entry is not a whole number in ``minimum`` .. ``maximum``; the message has the request.
     """
     column = given if isinstance(given, np.ndarray) and given.dtype == np.int64 else None
     if column is None or (len(column) and not minimum <= column.min() <= column.max() <= maximum):
@@ -93,30 +97,30 @@ def as_column(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt to be answered ([J25] Section 2).
+    """Inference request: a prompt of s tokens, for which o tokens are generated ([J25] Section 2).
 
-    A request that starts at ``start_time`` t runs without interruption in rounds t+1 .. t+o and
-    holds ``prompt_length`` + j tokens of KV cache in its j-th round.
+    If it starts at t and is not preempted, it runs in rounds t+1 .. t+o and holds s + j tokens of
+    KV cache in its j-th round.
 
     Parameters
     ----------
     arrival_time : int
-        Earliest start a_i, a round index >= 0.
+        Arrival a_i, in rounds >= 0: the earliest possible start.
     prompt_length : int
-        Prefill tokens s_i >= 0. Zero is for theorems that need it: an `Instance` accepts it only
-        when told to.
+        Prompt tokens s_i >= 0. Zero is for theorems that need it: an `Instance` allows it only with
+        the metadata ``allow_zero_prompt_length``.
     output_length : int
-        Decode tokens o_i >= 1.
+        Output tokens o_i >= 1.
     id : RequestId or None, default None
-        A label, unique within an instance, a string without control characters or an integer; None
+        Label, unique within an instance: a string without control characters, or an integer. None
         takes the position in the instance.
     weight : int, default 1
-        Importance w_i >= 1: total latency is the sum of each request's latency times its weight.
+        Weight w_i >= 1 of the request's latency in the total latency.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A field is not a whole number in its range, or no label.
+        A field is not a whole number in its range, or the id is not a valid label.
     """
 
     arrival_time: int
@@ -141,12 +145,12 @@ class Request:
 
     @property
     def peak_memory(self) -> int:
-        """KV tokens held in the last round, s + o."""
+        """Peak memory: the KV tokens s + o that the request holds in its last round."""
         return self.prompt_length + self.output_length
 
     @property
     def volume(self) -> int:
-        """Token-rounds of KV cache over the whole run, s o + o (o + 1) / 2 ([J25] vol_o)."""
+        """KV tokens held, summed over the request's rounds: s o + o (o + 1) / 2 ([J25] vol_o)."""
         return (
             self.prompt_length * self.output_length
             + self.output_length * (self.output_length + 1) // 2

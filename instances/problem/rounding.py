@@ -1,4 +1,4 @@
-"""Notes on rounding: an optimum is that of the rounded instance."""
+"""Notes that warn that the bounds are those of an instance with rounded lengths or arrivals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from instances.validation import as_integer, as_number
 
 
 def rounding_note(metadata: Mapping[str, Any]) -> str | None:
-    """Describe the rounding of traces or scaled lengths in a line; None if nothing was rounded.
+    """Describe in one line how lengths and arrivals were rounded; None if they were not.
 
-    Bounds of a rounded instance are none of the log's, in neither direction: its requests hold more
-    and run longer, but they count as arrived only when they can start.
+    ``metadata`` is that of an instance made from a log or by a generator. Bounds on the optimum of
+    the rounded instance are not bounds for the log, neither from below nor from above: the rounded
+    requests hold more tokens and run longer, but they also arrive later.
     """
     trace, origin = metadata.get("trace"), metadata.get("origin")
     source = "drawn lengths" if trace is None else "log"
@@ -24,7 +25,7 @@ def rounding_note(metadata: Mapping[str, Any]) -> str | None:
         scale = as_integer(found.get("token_scale", 1), None, "token_scale", minimum=1)
         seconds = as_number(found.get("round_seconds", 1), None, "round_seconds", above=0)
     except (InvalidTypeError, InvalidValueError):
-        # Metadata may hold anything, under these names too.
+        # Metadata are the user's, so these keys may have values of any kind: ignore them.
         return None
     parts = []
     if scale > 1:

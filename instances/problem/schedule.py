@@ -1,4 +1,4 @@
-"""Schedules: what those in rounds and in seconds share, and the one that never stops a request."""
+"""Base classes of schedules in rounds and in seconds, and the schedule without preemption."""
 
 from __future__ import annotations
 
@@ -24,35 +24,43 @@ from .request import RequestId, as_column, check_count
 from .workload import Workload
 
 LONGEST_PROFILE = 200_000_000
-"""Rounds beyond which a memory profile is refused instead of exhausting the machine."""
+"""Largest makespan, in rounds, for a memory profile: a longer array could exhaust the machine."""
 
 EARLIEST_START = -(2**53)
-"""A start before round 0 is a violation to be reported, not a malformed schedule."""
+"""Smallest start time accepted: starts before round 0 are not errors but reported violations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken rule.
+    """Violation of a constraint by a schedule.
 
     Attributes
     ----------
     kind : {"early-start", "memory", "clock", "order", "prompt", "output"}
-        ``"early-start"`` (a request is served before it arrives) or ``"memory"`` (a round holds
-        more than M, or than the usable blocks of the memory rule). In seconds also ``"clock"`` (a
-        round begins before the previous one ends), ``"order"`` (a stretch neither continues the
-        previous one nor enters the cache again), ``"prompt"`` (more prompt tokens are processed
-        than there are) and ``"output"`` (not all output tokens are emitted, or more, or something
-        is done after the last).
+        The constraint.
+
+        - ``"early-start"``: a request is served before it arrives.
+        - ``"memory"``: the requests of a round hold more than M tokens, or more than the whole
+          blocks in M by the memory rule.
+
+        The others are for schedules in seconds only:
+
+        - ``"clock"``: a round begins before the previous one ends.
+        - ``"order"``: a stretch of a request neither continues the previous one nor begins with
+          the request entering the cache again.
+        - ``"prompt"``: a request processes more prompt tokens than it has.
+        - ``"output"``: a request emits too few or too many output tokens, or is served after its
+          last token.
     request_id : RequestId or None
-        The request, or None.
+        The request; None if the violation is of a round.
     round_index : int or None
-        The round, or None.
+        The round, if there is one.
     amount : int or float
-        Rounds or seconds too early, tokens above the limit, or tokens too many or missing.
+        Size of the violation: rounds or seconds too early, or tokens too many or missing.
     replica : int or None, default None
-        The replica, in a fleet.
+        The replica, if there are several.
     unit : str, default "rounds"
-        Unit of the clock.
+        Unit of time: ``"rounds"`` or ``"s"``.
     """
 
     kind: Literal["early-start", "memory", "clock", "order", "prompt", "output"]
@@ -77,18 +85,20 @@ class Violation:
 
 
 class StretchColumns(NamedTuple):
-    """Stretches of rounds in which a request holds memory, by request and time, shape (k,).
+    """Columns of a table of stretches: consecutive rounds in which a request runs, shape (k,).
+
+    The stretches are sorted by request, then by time.
 
     Attributes
     ----------
     request : int64 array
-        Whose.
+        Position of the request in the instance.
     begin : int64 array
-        The round before the first.
+        The round before the first round of the stretch.
     held : int64 array
-        Tokens held before the first round; one more in each of them.
+        Tokens of the request before the stretch; in the j-th round it holds j more.
     rounds : int64 array
-        How many.
+        Number of rounds.
     """
 
     request: IntArray
@@ -98,38 +108,41 @@ class StretchColumns(NamedTuple):
 
 
 class TimedSchedule(ABC):
-    """Completions of requests on a clock, which counts rounds or seconds."""
+    """Base class of all schedules: completion times in rounds or seconds, costs and violations.
+
+    Below, the unit of time is rounds for an `Instance` and seconds for a `Workload`.
+    """
 
     @property
     @abstractmethod
     def problem(self) -> Instance | Workload:
-        """The requests scheduled."""
+        """The instance or workload whose requests are scheduled."""
 
     @property
     @abstractmethod
     def completion_times(self) -> npt.NDArray[Any]:
-        """C_i, shape (n,), read-only."""
+        """Completion time C_i of each request, in rounds or seconds, shape (n,), read-only."""
 
     @property
     @abstractmethod
     def total_latency(self) -> float:
-        """TEL: the sum of C_i - a_i."""
+        """Total latency (TEL), the sum of C_i - a_i or of w_i (C_i - a_i), in rounds or seconds."""
 
     @abstractmethod
     def violations(self) -> list[Any]:
-        """Every broken rule."""
+        """Return all violated constraints; an empty list if the schedule is feasible."""
 
     def _times(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of `frame` between the lengths and the latency."""
+        """Return the columns with times that `frame` puts between lengths and latency."""
         first, last = self.first_token_times, self.completion_times
         return {"first_token_time": first, "completion_time": last}
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is computed and cached stays behind.
+        # Pickle the fields only, without cached properties.
         return {one.name: getattr(self, one.name) for one in fields(cast(Any, self))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Unpickled arrays are writable.
+        # Make arrays read-only again: unpickled ones are writable.
         arrays = {k: read_only(v) for k, v in state.items() if isinstance(v, np.ndarray)}
         set_fields(self, **state | arrays)
 
@@ -152,49 +165,49 @@ class TimedSchedule(ABC):
 
     @property
     def machines(self) -> tuple[Any, ...]:
-        """Schedules of one machine each that it consists of: itself, or those of a fleet."""
+        """Schedules of the single machines: the schedule itself, or for a fleet one per replica."""
         return (self,)
 
     @property
     def latencies(self) -> npt.NDArray[Any]:
-        """C_i - a_i, in units of the clock, shape (n,)."""
+        """Latency C_i - a_i of each request, in rounds or seconds, shape (n,)."""
         latencies: npt.NDArray[Any] = self.completion_times - self.problem.arrival_times
         return latencies
 
     @property
     @abstractmethod
     def first_token_times(self) -> npt.NDArray[Any]:
-        """Return when the first token of each request is out, on the clock, shape (n,)."""
+        """Time of the first output token of each request, in rounds or seconds, shape (n,)."""
 
     def on_time(self, level: AnyLevel) -> BoolArray:
-        """Return which requests keep a service level, shape (n,).
+        """Return for each request whether it keeps its service level, shape (n,).
 
-        Times in seconds are compared exactly: arrivals, batch time and limits are the decimals they
-        are written as.
+        Times in seconds are compared exactly, with arrivals, batch time and limits taken as the
+        decimals they are written as (0.1 is 1/10).
 
         Parameters
         ----------
         level : ServiceLevel or Sequence[ServiceLevel]
-            One for all requests or one for each, in units of the clock.
+            One level for all requests or one for each, in rounds or seconds.
         """
         return self.keeps(limits_of(level, len(self.problem)))
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return which requests keep their limits, shape (n,)."""
+        """Return for each request whether it keeps its limits on latency and tokens, shape (n,)."""
         problem = self.problem
         first = self.first_token_times - problem.arrival_times
         return limits.on_time(self.latencies, first, problem.output_lengths)
 
     @property
     def mean_latency(self) -> float:
-        """Total latency per request, or over the sum of weights, in units of the clock."""
+        """Total latency divided by the sum of weights, or by n without them, rounds or seconds."""
         problem = self.problem
         count = problem.total_weight if isinstance(problem, Instance) else len(problem)
         return self.total_latency / count
 
     @property
     def makespan(self) -> Any:
-        """The last completion, on the clock."""
+        """Completion time of the last request, in rounds or seconds."""
         return self.completion_times.max().item()
 
     @cached_property
@@ -203,7 +216,7 @@ class TimedSchedule(ABC):
         return not self.violations()
 
     def frame(self) -> Any:
-        """Return a pandas DataFrame with a row per request: lengths, times, latency."""
+        """Return a pandas DataFrame with one row per request: id, lengths, times and latency."""
         import pandas
 
         columns = self.problem._columns() | self._times()
@@ -214,14 +227,16 @@ class TimedSchedule(ABC):
 
 
 class RoundSchedule(TimedSchedule):
-    """Stretches of rounds in which requests hold memory and grow by a token a round.
+    """Base class of schedules in rounds, with or without preemption.
+
+    In every round in which a request runs, it emits one token and holds one token more.
 
     Attributes
     ----------
     instance : Instance
         The instance scheduled.
     start_times : int64 array, shape (n,)
-        t_i, the round before the first of each request. Read-only.
+        Start t_i of each request: it first runs in round t_i + 1. Read-only.
     """
 
     instance: Instance
@@ -234,38 +249,38 @@ class RoundSchedule(TimedSchedule):
 
     @property
     def first_token_times(self) -> IntArray:
-        """The round after t_i, shape (n,)."""
+        """Round of the first token of each request, t_i + 1, shape (n,)."""
         return self.start_times + 1
 
     @property
     @abstractmethod
     def stretch_columns(self) -> StretchColumns:
-        """Return all stretches of all requests."""
+        """Table of the stretches of rounds in which requests run, of all requests."""
 
     @cached_property
     def total_latency(self) -> int:
-        """TEL: the sum of w_i (C_i - a_i), in rounds."""
+        """Total latency (TEL): the sum of w_i (C_i - a_i), in rounds."""
         latencies = self.latencies.tolist()
         return sum(map(operator.mul, self.instance.weights.tolist(), latencies))
 
     @property
     def total_waiting(self) -> int:
-        """Total latency beyond the sum of w_i o_i: what a scheduler can influence, in rounds.
+        """Total latency minus the sum of w_i o_i, in rounds: the part that a scheduler can change.
 
-        In each of its o_i rounds a request runs; in the others since its arrival it waits, to start
-        or, where it was stopped, to go on. Each round of waiting counts w_i times.
+        A request runs in o_i rounds. In all other rounds from its arrival to its completion it
+        waits, either to start or after a preemption. Each round of waiting counts w_i.
         """
         return self.total_latency - self.instance.total_output_length
 
     def memory_profile(self) -> IntArray:
-        """Tokens held in rounds 0 .. makespan: int64, shape (makespan + 1,), entry 0 is 0.
+        """Compute the tokens held by all requests in rounds 0 .. makespan, shape (makespan + 1,).
 
-        Blocks count whole, by the memory rule of the instance.
+        A block that is partly filled counts as a whole block, by the memory rule of the instance.
 
         Raises
         ------
         InvalidValueError
-            A start before round 0, or a makespan no array could hold.
+            A request starts before round 0, or the makespan is above `LONGEST_PROFILE`.
         """
         earliest = int(self.start_times.min())
         if earliest < 0:
@@ -277,11 +292,11 @@ class RoundSchedule(TimedSchedule):
         return self._held(np.arange(self.makespan + 1))
 
     def violations(self) -> list[Violation]:
-        """Every broken rule: starts before arrival, and rounds that hold more than there is.
+        """Return all violations: starts before arrival, and rounds that hold more than M tokens.
 
-        Memory is evaluated at the ends of stretches, in shifted time, so a schedule may start
-        before round 0 or end very late and still be examined; each of these rounds that holds too
-        much is reported (memory only grows between them, so no violation goes unseen).
+        Memory is checked only in the last round of each stretch of consecutive rounds of a request.
+        Between these rounds memory only grows, so a violation anywhere shows in one of them. So
+        schedules that start before round 0 or end very late are checked too.
         """
         instance = self.instance
         early = instance.arrival_times - self.start_times
@@ -298,7 +313,7 @@ class RoundSchedule(TimedSchedule):
         return found
 
     def _held(self, moments: IntArray) -> IntArray:
-        """Return the tokens held in some rounds."""
+        """Return the tokens that all requests together hold in each of the rounds ``moments``."""
         (_, begins, held, rounds), rule = self.stretch_columns, self.instance.memory_rule
         return held_tokens(moments, begins, held - rule.unstored, rounds, rule.block_size)
 
@@ -308,11 +323,11 @@ class RoundSchedule(TimedSchedule):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule(RoundSchedule):
-    """Start times t_i for every request of an instance.
+    """Schedule without preemption: a start time t_i for every request of an instance.
 
     Request i runs in rounds t_i + 1 .. t_i + o_i and holds s_i + (r - t_i) tokens in round r,
-    counted by the memory rule of the instance.
-    Nothing is assumed feasible: ask `violations`. All costs are recomputed from start times.
+    counted by the memory rule of the instance. The schedule may be infeasible: see `violations`.
+    All costs are computed from the start times.
 
     Parameters
     ----------
@@ -324,7 +339,7 @@ class Schedule(RoundSchedule):
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        A start that is not a whole number, or a wrong count.
+        A start is not a whole number, or there are more or fewer starts than requests.
     """
 
     instance: Instance
@@ -337,17 +352,17 @@ class Schedule(RoundSchedule):
         set_fields(self, instance=instance, start_times=starts)
 
     def moved(self, instance: Instance, rounds: IntArray) -> Schedule:
-        """Return it as a schedule of ``instance``, with request i later by ``rounds[i]``."""
+        """Return a schedule of ``instance`` in which request i starts ``rounds[i]`` later."""
         return Schedule(instance, self.start_times + rounds)
 
     @cached_property
     def completion_times(self) -> IntArray:
-        """C_i = t_i + o_i, rounds, shape (n,), read-only."""
+        """Completion time C_i = t_i + o_i of each request, in rounds, shape (n,), read-only."""
         return read_only(self.start_times + self.instance.output_lengths)
 
     @property
     def stretch_columns(self) -> StretchColumns:
-        """Return columns with one stretch per request."""
+        """Table of stretches, with one stretch per request: all its rounds."""
         instance = self.instance
         prompts, outputs = instance.prompt_lengths, instance.output_lengths
         return StretchColumns(np.arange(len(instance)), self.start_times, prompts, outputs)

@@ -1,4 +1,4 @@
-"""Requests at real arrival times, with the batch time that says how long a round lasts."""
+"""Workloads: requests with arrival times in seconds, and the batch time, a model of a round."""
 
 from __future__ import annotations
 
@@ -20,52 +20,56 @@ from .request import RequestId, as_column, as_request_id, check_count
 
 
 def poisson_times(rng: np.random.Generator, count: int, rate: float) -> FloatArray:
-    """Draw the first arrival times of a Poisson process of ``rate`` arrivals per second."""
+    """Draw the first ``count`` arrival times, in seconds, of a Poisson process.
+
+    ``rate`` is the mean number of arrivals per second.
+    """
     times: FloatArray = np.cumsum(rng.exponential(1.0, count)) / rate
     return times
 
 
 class Workload(Problem):
-    """Requests with arrival times in seconds.
+    """Workload: requests with arrival times in seconds, and KV-cache capacity.
 
-    An `Instance` counts whole rounds; in a workload each round lasts as long as its batch takes.
-    Lengths and M are refused by the rules of `Instance`.
+    Unlike in an `Instance`, a round lasts as many seconds as the batch time computes from its
+    batch. Lengths and M must meet the conditions of `Instance`.
 
     Parameters
     ----------
     arrival_times : Sequence[float] or float64 array
         Seconds >= 0, finite, not decreasing, shape (n,), n >= 1.
     prompt_lengths, output_lengths : Sequence[int] or int64 array
-        Tokens, whole numbers, shape (n,).
+        Prompt and output tokens of each request, whole numbers, shape (n,).
     memory_limit : int
         Capacity M, tokens.
     batch_time : BatchTime or None, default None
-        Seconds of a round; None where it is not known, which suffices until requests are served.
+        Model of the seconds that a round takes; None if unknown. A schedule or a run needs it.
     ids : Sequence[RequestId] or None, default None
         Labels; None takes the positions.
     name : str or None, default None
         A label for tables.
     metadata : Mapping[str, Any] or None, default None
-        What should travel with the workload. The key ``"allow_zero_prompt_length"`` is that of
-        `Instance`.
+        Any data that JSON can hold, stored with the workload. The key
+        ``"allow_zero_prompt_length"`` has the same meaning as in `Instance`.
     memory_rule : MemoryRule, default TOKENS
-        How memory is counted.
+        How the memory of a request is counted: in tokens or in blocks.
     replicas : int, default 1
         Number K of identical machines, each with this memory, as in `Instance`.
 
     Attributes
     ----------
-    arrival_times : Sequence[float] or float64 array, shape (n,)
-        Read-only.
-    prompt_lengths, output_lengths : Sequence[int] or int64 array, shape (n,)
-        Read-only.
+    arrival_times : float64 array, shape (n,)
+        Seconds. Read-only.
+    prompt_lengths, output_lengths : int64 array, shape (n,)
+        Tokens. Read-only.
     ids, memory_limit, batch_time, name, metadata, memory_rule, replicas
-        As given.
+        As passed to the constructor.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Times out of order or range, or what `Instance` refuses.
+        Arrival times decrease or are out of range, or lengths, ids or M do not meet the conditions
+        of `Instance`.
     """
 
     unit = "s"
@@ -101,12 +105,14 @@ class Workload(Problem):
 
     @classmethod
     def from_instance(cls, instance: Instance, batch_time: BatchTime | None = None) -> Workload:
-        """The requests of an instance by arrival, with rounds of arrival counted as seconds.
+        """Convert an instance to a workload: an arrival at round r becomes one at r seconds.
+
+        Requests are sorted by arrival.
 
         Raises
         ------
         InvalidValueError
-            The instance has weights, which a workload has not.
+            The instance has weights, which a workload cannot have.
         """
         instance.refuse_weights("is not 1: a Workload has no weights")
         ordered = instance.of(instance.order_of_arrival)
@@ -114,29 +120,32 @@ class Workload(Problem):
         return cls(**{name: getattr(ordered, name) for name in given}, batch_time=batch_time)
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Workload:
-        """The requests at these positions, which ascend, with their ids and ``changes``."""
+        """Return a workload with the requests at these positions only, which keep their ids.
+
+        The positions must increase. ``changes`` are other arguments of the constructor.
+        """
         chosen = np.asarray(positions)
         columns = ("arrival_times", "prompt_lengths", "output_lengths")
         changes |= {name: getattr(self, name)[chosen] for name in columns}
         return self.replaced(ids=[self.ids[place] for place in chosen.tolist()], **changes)
 
     def with_batch_time(self, batch_time: BatchTime | None) -> Workload:
-        """The same requests where rounds last by another batch time.
+        """Return a copy with another batch time, the model of the seconds of a round.
 
         Raises
         ------
         InvalidTypeError
-            No batch time.
+            The argument is not a batch time.
         """
         return self.replaced(batch_time=batch_time)
 
     def require_batch_time(self) -> BatchTime:
-        """Return the batch time.
+        """Return the batch time, the model of the seconds of a round; raise an error without one.
 
         Raises
         ------
         InvalidValueError
-            It is not known; the message says how to give it.
+            The workload has no batch time; the message shows how to set one.
         """
         if self.batch_time is None:
             reason = (
@@ -151,12 +160,12 @@ class Workload(Problem):
         return b"".join(column.astype("<f8").tobytes() for column in columns)
 
     def faster(self, factor: float) -> Workload:
-        """The same requests arriving ``factor`` times as fast: every time divided by it.
+        """Return a copy whose arrival times are divided by ``factor``: the same requests, faster.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            A factor that is no finite number above 0.
+            The factor is not a finite number above 0.
         """
         factor = as_number(factor, "workload", "factor", above=0)
         name = f"{self.name} x{factor:g}" if self.name else None
@@ -167,12 +176,14 @@ class Workload(Problem):
 
 
 def as_problem(given: object, field: str = "instance") -> Instance | Workload:
-    """Return an instance, or a workload whose batch time is known, as it is.
+    """Check that an argument is an instance, or a workload with a batch time, and return it.
+
+    ``field`` is the name of the argument in errors.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        Neither, or a workload without a batch time.
+        The argument is neither an instance nor a workload, or is a workload without a batch time.
     """
     if isinstance(given, Workload):
         given.require_batch_time()
