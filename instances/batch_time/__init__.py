@@ -1,4 +1,4 @@
-"""Seconds of a round, given the batch it runs: models, presets, schedules in seconds."""
+"""Batch times, which are models of the seconds a round takes; presets; schedules in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds of a round in exact arithmetic, with numbers as the decimals they are written as."""
+"""Seconds of a round as exact fractions, with all floats taken as decimals (0.1 is 1/10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .tiled_time import TiledTime
 def interpolation(
     tokens: Sequence[float], seconds: Sequence[float]
 ) -> Callable[[Fraction | int], Fraction]:
-    """Return a table in fractions: its first entry up to there, the last slope beyond it."""
+    """Return the piecewise linear function through a table of (tokens, seconds), in fractions.
+
+    Below the first entry it is constant, and beyond the last it continues with the last slope.
+    """
     table = [decimal(one) for one in tokens]
     values = [decimal(one) for one in seconds]
 
@@ -31,9 +34,9 @@ def interpolation(
 
 
 def coefficients(batch_time: object) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the seconds of a round, of a token processed, and of one held by the batch.
+    """Return (d0, d1, d2) of an affine batch time: seconds per round, token processed, KV token.
 
-    None for a batch time that is not affine, or that is a subclass of one: it may be another.
+    Return None for any other batch time, also for a subclass, which may change the formula.
     """
     if type(batch_time) is AffineTime:
         return decimal(batch_time.d0), decimal(batch_time.d1), decimal(batch_time.d2)
@@ -43,7 +46,10 @@ def coefficients(batch_time: object) -> tuple[Fraction, Fraction, Fraction] | No
 
 
 def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | None:
-    """Return a function for the exact seconds of one round, or None if they are not known."""
+    """Return a function from a batch of one round to its exact seconds, as a fraction.
+
+    Return None if the batch time is not of a class whose formula is known here.
+    """
     if type(batch_time) is TiledTime:
         return _exact_tiled(batch_time)
     if (known := coefficients(batch_time)) is None:

@@ -11,26 +11,26 @@ from instances.validation import check_ranges, ranged
 
 @dataclass(frozen=True)
 class AffineTime:
-    """Seconds = d0 + d1 * tokens processed + d2 * KV tokens resident.
+    """Batch time: seconds of a round = d0 + d1 * tokens processed + d2 * KV tokens in the cache.
 
-    A round processes one token for each request that is past its prompt, and the prompt tokens
-    of the others: all of them, or the chunk that the policy allots. With d1 = 0 and the
-    per-token cost in d2 this is [A25] Equation (1) as long as nothing is held;
-    `IterationTime` is that equation also where requests pause.
+    A round processes one token for each request that is past its prompt. For each other request it
+    processes the whole prompt, or the chunk that the policy chooses. With d1 = 0 this is [A25]
+    Equation (1) as long as no request pauses in the cache. `IterationTime` is that equation also
+    where requests pause.
 
     Parameters
     ----------
     d0 : float
-        Seconds a round costs whatever it does, > 0.
+        Fixed seconds per round, > 0.
     d1 : float, default 0.0
-        Seconds a processed token, >= 0.
+        Seconds per processed token, >= 0.
     d2 : float, default 0.0
-        Seconds a resident KV token, >= 0.
+        Seconds per KV token in the cache, >= 0.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A coefficient that is not a number in its range.
+        A coefficient is not a number in its range.
     """
 
     d0: float = ranged(above=0)
@@ -49,23 +49,23 @@ class AffineTime:
 
 @dataclass(frozen=True)
 class IterationTime:
-    """Seconds = d0 + d1 * KV tokens of the batch ([A25] Equation (1)).
+    """Batch time: seconds of a round = d0 + d1 * KV tokens of the batch ([A25] Equation (1)).
 
-    The batch is what advances: requests that are held keep their memory but cost no time. The
-    symbols are the paper's; its d1 is the d2 of `AffineTime`, and as long as nothing is held
-    ``IterationTime(d0, d1)`` and ``AffineTime(d0, 0, d1)`` are the same.
+    The batch is the set of requests that emit a token or process their prompt in the round.
+    Requests that pause in the cache keep their memory but cost no time. The paper's d1 is the d2 of
+    `AffineTime`: as long as no request pauses, ``IterationTime(d0, d1)`` equals ``AffineTime(d0, 0, d1)``.
 
     Parameters
     ----------
     d0 : float
-        Seconds an iteration costs whatever it does, > 0.
+        Fixed seconds per round, > 0.
     d1 : float, default 0.0
-        Seconds a KV token of the batch, >= 0.
+        Seconds per KV token of the batch, >= 0.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A coefficient that is not a number in its range.
+        A coefficient is not a number in its range.
     """
 
     d0: float = ranged(above=0)

@@ -1,4 +1,4 @@
-"""Batch times of named hardware with their sources, as text of a command, and in documents."""
+"""Presets: batch times of named hardware; batch times as text of a command and as JSON."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from .tiled_time import TiledTime
 
 StorableTime: TypeAlias = AffineTime | TiledTime
 Stored: TypeAlias = Sequence[float] | Mapping[str, Any]
-"""Coefficients of an affine batch time, or the parameters of one in tiles by name."""
+"""JSON form of a batch time: coefficients of an `AffineTime`, or parameters of a `TiledTime`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A model on given hardware.
+    """Batch time and memory of a language model on given GPUs.
 
     Attributes
     ----------
     name : str
-        How it is asked for.
+        Name of the preset, for `preset`.
     batch_time : AffineTime or TiledTime
-        Seconds of a round.
+        Model of the seconds that a round takes.
     memory_limit : int
         Capacity M of the KV cache, tokens.
     what : str
-        The model, the GPUs of a machine and, in brackets, the engine or the kind of fit.
+        Description: the language model, the GPUs of a machine and, in brackets, the engine or the
+        kind of fit.
     """
 
     name: str
@@ -44,8 +45,8 @@ class Preset:
 
 
 FILES = ("papers.json", "measured.json")
-"""Tables with their sources. Each preset of the second is `online.batch_time.read_batch_time` of
-its key ``of``, to five significant digits."""
+"""Files with the presets and their sources. The presets of measured.json are what
+`online.batch_time.read_batch_time` gives for their key ``of``, to five significant digits."""
 
 
 @functools.cache
@@ -60,23 +61,23 @@ def _presets() -> Registry[Preset]:
 
 
 def preset_names() -> list[str]:
-    """The presets' names, sorted."""
+    """Return the names of all presets, sorted."""
     return _presets().names()
 
 
 def preset(name: str) -> Preset:
-    """A preset by name.
+    """Return the preset of a name: a batch time and the memory limit of its hardware.
 
     Raises
     ------
     UnknownNameError
-        No such preset; the message lists those that are.
+        No preset has this name; the message lists the presets.
     """
     return _presets()[name]
 
 
 AFFINE = "affine:d0,d1,d2"
-"""The form in which an affine batch time is written."""
+"""Form of an affine batch time as text: seconds per round, per token processed, per token held."""
 
 
 def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
@@ -85,14 +86,15 @@ def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
     Returns
     -------
     tuple[AffineTime or TiledTime, int | None]
-        (batch_time, memory_limit); the memory limit of the preset, None for ``affine``.
+        (batch_time, memory_limit). The memory limit is that of the preset, in tokens; None for
+        ``affine``.
 
     Raises
     ------
     UnknownNameError
         The text is neither; the message lists the presets.
     InvalidValueError
-        Coefficients that are no numbers, not three of them, or out of range.
+        The coefficients are not three numbers, or are out of range.
     """
     kind, colon, coefficients = text.partition(":")
     if colon and kind == "affine":
@@ -114,7 +116,7 @@ def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
 
 
 def batch_time_document(time: StorableTime) -> Stored:
-    """A batch time, JSON-ready."""
+    """Convert a batch time to its JSON form: a list of coefficients, or an object."""
     if isinstance(time, AffineTime):
         return list(dataclasses.astuple(time))
     fields = dataclasses.asdict(time)
@@ -122,17 +124,17 @@ def batch_time_document(time: StorableTime) -> Stored:
 
 
 def batch_time_of(document: Any) -> StorableTime:
-    """The batch time that `batch_time_document` wrote.
+    """Convert the JSON form that `batch_time_document` returns back to a batch time.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        It did not write this.
+        The document is not the JSON form of a batch time.
     """
     try:
         if isinstance(document, Sequence) and not isinstance(document, str):
             return AffineTime(*document)
         return TiledTime(**document)
     except TypeError as error:
-        # Also what parameters of another number or name raise.
+        # The constructor raises TypeError if the number or the names of parameters are wrong.
         raise InvalidTypeError(None, "batch_time", document, "is none that was stored") from error

@@ -1,4 +1,4 @@
-"""Schedules in seconds: rounds with their starts and what each does, and their checker."""
+"""Schedules in seconds: start of each round, what requests do in it, and a feasibility check."""
 
 from __future__ import annotations
 
@@ -23,37 +23,38 @@ from instances.validation import as_integer, as_number, decimal, set_fields
 from .exact import exact_seconds
 
 ADVANCES = -1
-"""In the column ``chunk_tokens``: the request advances in every round of the stretch."""
+"""Value of ``chunk_tokens`` for a stretch in which the request emits a token in every round."""
 
 LONGEST_SCHEDULE = 10_000_000
-"""Rounds beyond which a schedule is refused instead of exhausting the machine: 200 bytes each."""
+"""Largest number of rounds of a schedule in seconds: a round takes about 200 bytes of memory."""
 
 NEAR = 1e-9
-"""Share of a time on the clock within which floats do not decide whether a limit is kept."""
+"""Relative tolerance: a time this close to a limit is compared exactly, in fractions."""
 
 COLUMNS = ("request", "first_round", "rounds", "chunk_tokens", "tokens_before", "prompt_left")
 
 
 class Stretch(NamedTuple):
-    """Consecutive rounds in which a request does the same.
+    """Consecutive rounds in which a request does the same: emit tokens, process chunks, or pause.
 
     Attributes
     ----------
     request : int
-        Its position in the workload.
+        Position of the request in the workload.
     first_round : int
-        From 1.
+        Number of the first round, counted from 1.
     rounds : int
-        How many, >= 1.
+        Number of rounds, >= 1.
     chunk_tokens : int, default `ADVANCES`
-        Prompt tokens processed in each round, without emitting any; 0 where the request is only
-        held. `ADVANCES` where it emits a token in each.
+        Prompt tokens processed in each round without emitting an output token, 0 if the request
+        only pauses in the cache, or `ADVANCES` if it emits an output token in each round.
     tokens_before : int, default 0
-        Output tokens that it has when the stretch begins.
+        Output tokens that the request has emitted before the stretch.
     prompt_left : int or None, default None
-        Prompt tokens still to process when the stretch begins, which the first round of an
-        advancing stretch processes at once; tokens kept by a preemption count as prompt. None is
-        all of them; a request that comes back and finds some of them stored has fewer left.
+        Prompt tokens not yet processed before the stretch. If the request emits tokens in this
+        stretch, its first round processes them all. After a preemption, the output tokens so far
+        count as prompt tokens. None means that all are left. A request that returns and finds some
+        of its tokens still stored has fewer left.
     """
 
     request: int
@@ -66,37 +67,39 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SecondsSchedule(TimedSchedule):
-    """Rounds, when each starts, and what each does with each request.
+    """Schedule of a workload in seconds: the start of each round, and what each request does in it.
 
-    In a round a request that is in the cache advances (emits its next token), or processes a chunk
-    of its prompt, or is held; its first advance processes what is left of the prompt. Between two
-    rounds it may leave the cache, and come back with the tokens it had (a preemption: they count as
-    prompt then) or with none (an eviction). A round's length is what the batch time says of it.
-    Nothing is assumed feasible: ask `violations`. All durations and costs are recomputed.
+    In a round, a request in the cache does one of three things: it advances (emits its next token),
+    processes a chunk of its prompt, or is held (pauses). Its first advance processes the rest of
+    its prompt. Between two rounds it may leave the cache. After a preemption it returns with the
+    output tokens that it had, which then count as prompt tokens; after an eviction it returns with
+    none. The batch time of the workload determines how long each round lasts. The schedule may be
+    infeasible: see `violations`. All durations and costs are computed from the stretches.
 
     Parameters
     ----------
     workload : Workload
         The requests, with their batch time.
     stretches : Sequence[Stretch] or int64 array
-        In any order; an array has the columns `COLUMNS`, shape (stretches, 6).
+        All stretches (consecutive rounds in which a request does the same), in any order. An array
+        has the columns `COLUMNS`, shape (stretches, 6).
     round_starts : Sequence[float] or None, default None
-        Seconds, shape (rounds,). None starts every round as soon as the one before it is over and
-        all it serves have arrived.
+        Start of each round in seconds, shape (rounds,). None starts every round as soon as the
+        previous round has ended and all its requests have arrived.
 
     Attributes
     ----------
     request, first_round, rounds, chunk_tokens, tokens_before, prompt_left : int64 array
-        Columns of all stretches, shape (stretches,), in order of request, then of round; see
+        Columns of all stretches, shape (stretches,), sorted by request, then by round; see
         `Stretch`. Read-only.
     round_starts : float64 array
-        Seconds, shape (rounds,). Read-only.
+        Start of each round in seconds, shape (rounds,). Read-only.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
-        No schedule at all: numbers that are none or out of range, rounds that have no start, a
-        workload without a batch time.
+        A number has the wrong type or is out of range, a round has no start, or the workload has no
+        batch time or several replicas.
     """
 
     workload: Workload
@@ -137,50 +140,53 @@ class SecondsSchedule(TimedSchedule):
 
     @property
     def problem(self) -> Workload:
-        """The workload scheduled."""
+        """The workload whose requests are scheduled."""
         return self.workload
 
     @property
     def batch_time(self) -> BatchTime:
-        """Seconds of a round."""
+        """Model of the seconds that a round takes, from the workload."""
         return self.workload.require_batch_time()
 
     def without_waiting(self) -> SecondsSchedule:
-        """The same rounds, each as soon as the one before it is over and all have arrived."""
+        """Return the schedule with the same rounds, each as early as possible.
+
+        A round starts when the previous round has ended and all its requests have arrived.
+        """
         return SecondsSchedule(self.workload, self.stretches)
 
     @property
     def stretches(self) -> IntArray:
-        """All stretches, as the constructor takes them: the columns `COLUMNS`."""
+        """Table of all stretches with the columns `COLUMNS`, shape (stretches, 6)."""
         return np.stack([getattr(self, name) for name in COLUMNS], axis=1)
 
     @property
     def advances(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """True where a stretch advances, shape (stretches,)."""
+        """True for each stretch in which the request emits tokens, shape (stretches,)."""
         return np.asarray(self.chunk_tokens == ADVANCES)
 
     @property
     def keeps_tokens(self) -> bool:
-        """True if a request that left the cache came back without processing all of it again."""
+        """True if a request that left the cache returns without processing all its tokens again."""
         follows = self.first_round == self._before(self.first_round + self.rounds)
         return bool(np.any(~follows & (self.prompt_left < self._tokens)))
 
     @cached_property
     def _same(self) -> BoolArray:
-        """Return whether the stretch before is of the same request, shape (stretches,)."""
+        """For each stretch, whether the previous one is of the same request, (stretches,)."""
         return np.append(False, self.request[1:] == self.request[:-1])
 
     def _before(self, column: IntArray) -> IntArray:
-        """Return a column's entries of the stretches before, 0 at the first of each request."""
+        """Return for each stretch the column's entry of the request's previous stretch, or 0."""
         return np.where(self._same, np.roll(column, 1), 0)
 
     @cached_property
     def _tokens(self) -> IntArray:
-        """Return prompt and output tokens of the request when a stretch begins, (stretches,)."""
+        """For each stretch, the request's prompt and output tokens before it, (stretches,)."""
         return self.workload.prompt_lengths[self.request] + self.tokens_before
 
     def batches(self) -> Iterator[BatchStretch]:
-        """Yield each round as a batch time takes it: its requests, tokens and memory."""
+        """Yield the batch of each round, with its requests, tokens and memory, for a batch time."""
         last = int((self.first_round + self.rounds).max(initial=1)) - 1
         count = max(last, len(getattr(self, "round_starts", ())))
         before, advances = self.first_round - 1, self.advances
@@ -188,9 +194,9 @@ class SecondsSchedule(TimedSchedule):
         chunks = np.maximum(self.chunk_tokens, 0)
 
         def each_round(amounts: IntArray, growth: int | IntArray = 0) -> IntArray:
-            """Return the sum for each round over the stretches that cover it.
+            """Return for each round the sum of an amount over all stretches that include it.
 
-            In its k-th round, k = 1, 2, ..., a stretch counts amount + k growth.
+            In its k-th round, k = 1, 2, ..., a stretch contributes amount + k * growth.
             """
             return held_tokens(np.arange(1, count + 1), before, amounts, self.rounds, 1, growth)
 
@@ -209,24 +215,26 @@ class SecondsSchedule(TimedSchedule):
             each_round(chunks),
             each_round(np.where(self.chunk_tokens == 0, stored, 0)),
             squares + each_round(chunks**2),
-            # Each chunk finds those before it.
+            # The tokens processed before a chunk include the earlier chunks of the stretch.
             past + each_round(chunks * (processed - chunks), chunks**2),
         )
         for row in zip(*(column.tolist() for column in columns), strict=True):
             requests, prompt, starts, memory, chunk, held, square, old = row
             counts = (1, requests, prompt, starts, memory, requests, chunk, held)
-            # In a single round it does not matter whose prompts they are.
+            # Only sums over requests that complete their prompt and others matter for one round, so
+            # all squares and products are given as those of completed prompts.
             yield BatchStretch(*counts, 0, 0, square, old)
 
     @cached_property
     def _stored(self) -> tuple[IntArray, IntArray]:
-        """Return tokens stored in first rounds less what a round adds, and what it adds.
+        """For each stretch, stored tokens before its first round, and tokens added per round.
 
-        Stretches are in order of request, then of round.
+        In the j-th round of a stretch its request stores the first number + j times the second.
         """
         rule, advances = self.workload.memory_rule, self.advances
-        # The newest token is stored by the round that continues from it: it is missing from one
-        # that advances, and as long as the request is held after one. Prompts hold all they keep.
+        # With emitted_token="next", the newest token of a request is stored only by the next round
+        # that processes it. So it is missing in rounds that emit a token, and while the request is
+        # held after such a round. While a prompt is processed, no token is missing.
         continues = np.where(advances | (self.prompt_left > 0), np.arange(len(advances)), 0)
         owing = advances[np.maximum.accumulate(continues)]
         stored, growth = self._tokens - rule.unstored * owing, advances.astype(np.int64)
@@ -237,32 +245,39 @@ class SecondsSchedule(TimedSchedule):
 
     @cached_property
     def durations(self) -> FloatArray:
-        """Seconds of each round, from the batch time, shape (rounds,)."""
+        """Duration of each round in seconds, from the batch time, shape (rounds,), read-only."""
         durations = self.batch_time.durations
         return read_only([durations(one)[0] for one in self.batches()])
 
     @cached_property
     def round_ends(self) -> FloatArray:
-        """Seconds at which each round is over, shape (rounds,), read-only."""
+        """End of each round in seconds, shape (rounds,), read-only."""
         return read_only(self.round_starts + self.durations)
 
     @cached_property
     def completion_times(self) -> FloatArray:
-        """End of the round of each request's last token, seconds, shape (n,); NaN without one."""
+        """Completion time of each request in seconds, shape (n,); NaN if it does not complete.
+
+        It is the end of the round that emits its last token.
+        """
         return read_only(self._last(self.round_ends))
 
     @cached_property
     def first_token_times(self) -> FloatArray:
-        """End of the round of each request's first token that was not lost, seconds, shape (n,)."""
+        """Time of each request's first output token in seconds, shape (n,).
+
+        It is the end of the round that emits the token. Tokens lost by an eviction do not count.
+        """
         return read_only(self._first(self.round_ends))
 
     @cached_property
     def exact_times(self) -> tuple[Any, Any]:
-        """Time from arrival to the last and to the first token of each request, in fractions.
+        """Exact times from arrival to the last and to the first token of each request, in seconds.
 
-        Arrival times, numbers of the batch time, and the start of a round for which the schedule
-        has the machine wait, are the decimals they are written as; so are the durations of a batch
-        time whose exact seconds are not known. Shape (n,) of objects each, NaN without the token.
+        Both are arrays of `Fraction`, shape (n,), with NaN for a request that does not get the
+        token. Floats count as the decimals they are written as (0.1 is 1/10): arrivals, parameters
+        of the batch time, and round starts before which the machine waits. If the formula of the
+        batch time is not known, the durations of rounds are taken as decimals too.
         """
         until = self._arrived(len(self.round_starts))
         waits = self.round_starts > np.append(0.0, self.round_ends[:-1])
@@ -281,7 +296,10 @@ class SecondsSchedule(TimedSchedule):
         return self._last(ends) - arrivals, self._first(ends) - arrivals
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return which requests keep their limits, shape (n,); where floats are near, exactly."""
+        """Return for each request whether it keeps its limits on latency and tokens, shape (n,).
+
+        Floats are compared first. Requests whose times are near a limit are compared exactly.
+        """
         latency, first = self.latencies, self.first_token_times - self.workload.arrival_times
         slack, outputs = NEAR * self.completion_times, self.workload.output_lengths
         kept, most = (
@@ -296,20 +314,20 @@ class SecondsSchedule(TimedSchedule):
 
     @cached_property
     def total_latency(self) -> float:
-        """The sum of C_i - a_i, in seconds."""
+        """Total latency (TEL): the sum of C_i - a_i, in seconds."""
         return float(self.latencies.sum())
 
     def memory_profile(self) -> IntArray:
-        """KV tokens held in each round, shape (rounds,); blocks count whole."""
+        """Return the KV tokens held by all requests in each round, in whole blocks, (rounds,)."""
         size, (stored, growth) = self.workload.memory_rule.block_size, self._stored
         moments = np.arange(1, len(self.round_starts) + 1)
         return held_tokens(moments, self.first_round - 1, stored, self.rounds, size, growth)
 
     def violations(self) -> list[Violation]:
-        """Every broken rule; durations, memory and tokens are recomputed from the stretches.
+        """Return all violations; durations, memory and tokens are computed from the stretches.
 
-        Times are floats: a round may begin where the start of the one before it and its length,
-        added up as floats, end.
+        Times are compared as floats: a round may begin at the float sum of the previous round's
+        start and duration.
         """
         workload = self.workload
         found: list[Violation] = []
@@ -349,7 +367,8 @@ class SecondsSchedule(TimedSchedule):
         after = self.first_round + self.rounds
         same, before = self._same, self._before
         had, left, ended = before(tokens_after), before(prompt_after), before(after)
-        # What the request had processed when it left: its newest token only if it went on from it.
+        # Tokens that the request had processed when it left the cache. Its newest output token is
+        # not among them, because only the next round would have processed it.
         processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
         reused = self._tokens - self.prompt_left
         goes_on = (
@@ -382,12 +401,16 @@ class SecondsSchedule(TimedSchedule):
 
     def _by_request(self, ends: Any, chosen: Any, rounds: IntArray) -> Any:
         times = np.full(len(self.workload), np.nan, dtype=ends.dtype)
-        # Stretches of a request stand in order of time, so its last one is written last.
+        # The stretches of a request are in order of time, so the last assignment to its entry is
+        # that of its last stretch.
         times[self.request[chosen]] = ends[rounds[chosen]]
         return times
 
     def _arrived(self, count: int) -> FloatArray:
-        """Return the latest arrival of those whose stretches begin in each round."""
+        """Return for each of ``count`` rounds the latest arrival of requests that begin in it.
+
+        A request begins in the first round of each of its stretches.
+        """
         arrived = np.zeros(count)
         np.maximum.at(arrived, self.first_round - 1, self.workload.arrival_times[self.request])
         return arrived
@@ -405,7 +428,10 @@ class SecondsSchedule(TimedSchedule):
 
 
 def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntArray:
-    """Return the columns of all stretches, checked and in order."""
+    """Check the stretches and return them as a table with the columns `COLUMNS`.
+
+    The rows are sorted by request, then by round.
+    """
     bounds = dict(zip(COLUMNS, (0, 1, 1, ADVANCES, 0, 0), strict=True))
     if isinstance(stretches, np.ndarray):
         table = stretches

@@ -1,4 +1,4 @@
-"""A batch time in steps: a table over tokens in tiles, and attention."""
+"""A batch time with steps: a table of seconds by tokens in whole tiles, plus attention."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from instances.validation import check_ranges, ranged
 
 @dataclass(frozen=True)
 class TiledTime:
-    """Seconds = a table over the tokens processed, in whole tiles, + attention.
+    """Batch time: seconds of a round = table entry for the tokens processed + attention.
 
-    Kernels work in tiles: tokens processed are rounded up to a multiple of ``tile``, and the table
-    is interpolated there. Two neighbouring entries a tile apart are a step. Below the first entry
-    the first holds, beyond the last the slope of the last piece goes on. The table may fall from
-    one entry to the next, as measured ones do.
+    GPU kernels work in tiles: the number of tokens processed is rounded up to a multiple of
+    ``tile``, and the table is interpolated there. Two entries one tile apart make a step. Below the
+    first entry the time is constant, and beyond the last it continues with the last slope. The
+    table may decrease from one entry to the next, as measured tables do.
 
-    Attention adds ``kernel`` for the requests that decode, if there are any, and once more for
-    those that process prompts; ``kv_token`` for each KV token of the batch, held requests excluded;
-    and ``prompt_square`` x^2 + ``prompt_past`` x y for each request that processes x tokens of its
-    prompt after y others.
+    Attention adds these seconds:
+
+    - ``kernel`` if some request decodes, and ``kernel`` again if some request processes its prompt;
+    - ``kv_token`` for each KV token in the cache, except those of requests that pause;
+    - ``prompt_square`` x^2 + ``prompt_past`` x y for each request that processes x tokens of its
+      prompt in the round and has y tokens processed before.
 
     Parameters
     ----------
     tokens : Sequence[int]
-        Increasing multiples of ``tile`` above 0, at least two.
+        Token counts of the table: increasing multiples of ``tile`` above 0, at least two.
     seconds : Sequence[float]
-        As many, each > 0, the last not below the one before it.
+        Seconds of a round for each entry of ``tokens``, > 0. The last is not below the one before.
     tile : int, default 1
-        Tokens, >= 1.
+        Tokens per tile, >= 1.
     kernel, kv_token, prompt_square, prompt_past : float, default 0.0
-        Seconds, >= 0.
+        Seconds of attention, as above, >= 0.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        Entries out of order, out of range or too few.
+        The table has too few entries, or entries out of order or out of range.
     """
 
     tokens: tuple[int, ...] = ranged(minimum=1)
@@ -68,8 +70,8 @@ class TiledTime:
             raise InvalidValueError("batch time", "seconds", self.seconds[-2:], "fall at the end")
 
     def at(self, tokens: float) -> float:
-        """Seconds of a round that processes ``tokens`` tokens, without attention."""
-        # Whole also where tokens are means over rounds, as measured ones may be.
+        """Return the seconds of a round that processes ``tokens`` tokens, without attention."""
+        # Convert to int: ``tokens`` may be a fraction if it is a measured mean over rounds.
         tiles = int(-(-tokens // self.tile))
         if tiles < len(self._by_tiles):
             return self._by_tiles[tiles]
@@ -77,7 +79,7 @@ class TiledTime:
         return last + slope * (tiles * self.tile - self.tokens[-1])
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
-        """Seconds of each round, shape (stretch.rounds,)."""
+        """Return the seconds of each round of a batch, shape (stretch.rounds,)."""
         chunks, squares, past = stretch.chunk_tokens, stretch.chunk_squares, stretch.chunk_past
         later = self.at(stretch.later_tokens)
         later += self.kernel * ((stretch.requests > 0) + (chunks > 0))
@@ -99,7 +101,7 @@ class TiledTime:
 
     @cached_property
     def _by_tiles(self) -> list[float]:
-        """Seconds by whole tiles, 0 and 1 alike, up to the last entry."""
+        """Seconds of a round without attention, by number of tiles, from 0 to the last entry's."""
         places = np.arange(self.tokens[-1] // self.tile + 1) * self.tile
         found: list[float] = np.interp(places, self.tokens, self.seconds).tolist()
         return found

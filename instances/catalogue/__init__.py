@@ -1,1 +1,1 @@
-"""The library: named instances in sets, each checked by its digest, and what is known of them."""
+"""The library: sets of named instances, each checked by its digest, and bounds on their optima."""

@@ -1,6 +1,6 @@
-"""Named instances, by set and by name: the files of the library's sets, read.
+"""Named instances of the library, read from one file per set.
 
-An instance is made when it is asked for.
+An instance is made on its first use.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETS = (
     *("adversary", "worst", "reduction", "azure-code", "azure-conv"),
     *("blocks", "preemptive", "seconds", "service"),
 )
-"""The sets, in the order of the library."""
+"""Names of the sets of instances, in the order of the library."""
 
 
 _PACKAGED = RecordStore()
@@ -42,36 +42,37 @@ _PACKAGED = RecordStore()
 LibraryGoal = Literal[
     "total_latency", "makespan", "preemptive_total_latency", "seconds", "late_requests"
 ]
-"""What is minimised, among which schedules."""
+"""Objective of an instance; "preemptive" and "seconds" also name the kind of schedule."""
 
 GOALS = get_args(LibraryGoal)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryEntry:
-    """A named instance and what is known of its optimum.
+    """A named instance of the library, with its objective and its source.
 
     Attributes
     ----------
     name : str
-        Tells set, family, size and number: ``"j25-m1-n50-03"``.
+        Name, made of set, family, size and number: ``"j25-m1-n50-03"``.
     set : str
-        Name of its set.
+        Name of the set.
     n : int
         Number of requests.
     goal : str
-        ``"total_latency"``, ``"makespan"``, ``"preemptive_total_latency"``, ``"seconds"`` or
+        Objective to minimise: ``"total_latency"``, ``"makespan"``, ``"preemptive_total_latency"``
+        (total latency with preemption), ``"seconds"`` (total latency in seconds) or
         ``"late_requests"``.
     level : ServiceLevel or None
-        What makes a request late, where the goal counts late requests.
+        Limits beyond which a request is late, for the goal ``"late_requests"``; else None.
     batch_time : str or None
-        Name of a preset (`instances.batch_time.presets`), where times are in seconds.
+        Name of a preset (`instances.batch_time.presets`) if times are in seconds; else None.
     recipe : Mapping[str, Any] or None
-        Generator, seed and parameters where it was drawn.
+        Generator, seed and parameters with which the instance was drawn; None if it was not drawn.
     digest : str
-        Of the instance: what it is held against whenever it is made.
+        Content hash of the instance, compared whenever the instance is made.
     source, licence : str
-        Citation, or where it is from, and the licence that its data may be used under.
+        Citation or origin of the data, and their licence.
     """
 
     name: str
@@ -92,17 +93,17 @@ class LibraryEntry:
 
     @property
     def is_stored(self) -> bool:
-        """Return whether its requests are in the library's files; else its recipe makes them."""
+        """True if the requests are stored in the library's file; False if the recipe draws them."""
         return "output_lengths" in self._stored
 
     @cached_property
     def instance(self) -> Instance | Workload:
-        """Make the instance; a workload with its batch time where times are in seconds.
+        """The instance, made on first use; a workload with its batch time if times are in seconds.
 
         Raises
         ------
         FileFormatError
-            What is made is not what the digest is of, or no instance at all.
+            The stored data do not make an instance, or its digest differs from the stored one.
         """
         try:
             made = self._made()
@@ -117,12 +118,12 @@ class LibraryEntry:
 
     @property
     def problem(self) -> Instance:
-        """Return the instance where it is one in rounds.
+        """The instance, for code that needs an `Instance` in rounds.
 
         Raises
         ------
         TypeError
-            Its times are in seconds.
+            The entry is a workload, with times in seconds.
         """
         if not isinstance(self.instance, Instance):
             raise TypeError(f"{self.name} is a workload in seconds")
@@ -130,12 +131,12 @@ class LibraryEntry:
 
     @property
     def record(self) -> Record | None:
-        """Read what the package knows of the optimum; None where nobody has tried.
+        """Best known schedule and bounds, read from the package; None if it has no record.
 
         Raises
         ------
         FileFormatError
-            A damaged file.
+            The file of records is damaged.
         """
         return _PACKAGED.record(self)
 
@@ -155,7 +156,7 @@ class LibraryEntry:
                 drawn = Workload(arrivals, *lengths, memory_rule=rule, **details)
             else:
                 drawn = Instance.from_arrays(*lengths, arrivals, memory_rule=rule, **details)
-        # The names of synthetic stand-ins for data say so, wherever they are shown.
+        # Mark instances that imitate real data in their name, which all tables show.
         name = f"{self.name} (synthetic)" if SYNTHETIC in drawn.metadata else self.name
         origin = {} if self.recipe is None else {"origin": dict(self.recipe)}
         library = {"library": {"name": self.name, "set": self.set}}
@@ -169,11 +170,11 @@ class LibrarySet:
     Attributes
     ----------
     name, title : str
-        Its name in commands, and a line on what it holds.
+        Name of the set in commands, and a line that describes it.
     source, licence : str
-        Where its instances are from, and the strictest licence among theirs.
+        Origin of its instances, and the strictest of their licences.
     entries : tuple[LibraryEntry, ...]
-        Its instances, in the order of the library.
+        Instances of the set, in the order of the library.
     """
 
     name: str
@@ -193,14 +194,14 @@ class LibrarySet:
 
 
 def read_set(path: Path) -> LibrarySet:
-    """Read a set of the library from its file.
+    """Read a set of the library from its JSON file.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        Not JSON, or not of this format.
+        The file is not JSON, or not a set of the library in this version of the format.
     """
     document = parse_json(read_bytes(path), path)
     check_head(document, {"format": FORMAT, "version": VERSION}, path)
@@ -234,12 +235,12 @@ def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
 
 
 class Library:
-    """Every named instance, in a fixed order.
+    """Collection of all named instances: iterable in a fixed order, and indexed by name.
 
     Attributes
     ----------
     sets : tuple[LibrarySet, ...]
-        The sets, in that order.
+        The sets of instances, in order.
     """
 
     def __init__(self, sets: tuple[LibrarySet, ...]) -> None:
@@ -271,19 +272,20 @@ class Library:
         return self._by_name[name]
 
     def matching(self, *patterns: str) -> list[LibraryEntry]:
-        """List those whose name or set is one of the patterns, ``"j25-m1-n2*"`` for instance.
+        """Return the instances whose name or set matches a pattern, such as ``"j25-m1-n2*"``.
 
         Parameters
         ----------
         *patterns : str
-            Names, names of sets, or patterns of the shell; none: all.
+            Names of instances, names of sets, or patterns with ``*`` and ``?``. An instance needs
+            to match one of them. Without patterns all instances are returned.
 
         Raises
         ------
         UnknownNameError
-            A pattern that nothing matches.
+            A pattern matches no instance.
         InvalidTypeError
-            A pattern that is no string, such as a list of them.
+            A pattern is not a string, for example a list of strings.
         """
         found: set[str] = set()
         for pattern in (as_name(one, None, "pattern") for one in patterns):
@@ -307,21 +309,21 @@ def library(name: str) -> LibraryEntry: ...
 
 
 def library(name: str | None = None) -> Library | LibraryEntry:
-    """Return the library of instances, or one of them by name.
+    """Return the library of named instances, or one of its instances by name.
 
     Parameters
     ----------
     name : str or None, default None
-        Such as ``"j25-m1-n50-03"``; None for all.
+        Name of an instance, such as ``"j25-m1-n50-03"``; None returns the whole library.
 
     Raises
     ------
     UnknownNameError
-        No instance of that name; the message tells the names nearest to it.
+        No instance has this name; the message suggests similar names.
     InvalidValueError
-        It is the name of a set, or no text for a line.
+        The name is that of a set, or has control characters.
     InvalidTypeError
-        It is no string.
+        The name is not a string.
     FileFormatError
         A file of the library is damaged.
     """

@@ -1,7 +1,7 @@
-"""Records of the library's instances: a file for each set, a certificate for each bound.
+"""Records of the library's instances: one file per set, and certificates of lower bounds.
 
-A record has the best schedule, as the rounds in which requests run, and the best lower bound that
-is verified without a solver.
+The record of an instance has the best known schedule and the best lower bound that can be verified
+without a solver.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ VERSION = 2
 PACKAGE = Path(__file__).resolve().parent
 
 LATE = "late_requests"
-"""The goal that may be 0."""
+"""Goal of instances whose number of late requests is minimised; only this optimum may be 0."""
 
 MICROSECONDS = 10**6
-"""In a second: what bounds in seconds are shown in."""
+"""Microseconds per second: bounds in seconds are shown rounded to microseconds."""
 
 NAMES = ("proof", "date", "method", "version")
-"""Entries of a record that are texts."""
+"""Entries of a record in its file that are text, in the order in which they are written."""
 
 Bound: TypeAlias = int | float
-"""Rounds, or seconds: rounded outward."""
+"""Bound on an optimum: rounds, late requests, or seconds rounded away from the optimum."""
 
 RecordStatus = Literal["open", "closed"]
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Record of the optimum of a library instance: the best known schedule and bounds.
+    """Record of a library instance: the best known schedule, and bounds on the optimum.
 
     Attributes
     ----------
     entry : LibraryEntry
-        Of what.
+        The instance, with its goal.
     upper_bound : int or float
-        Cost of ``schedule``: total latency or makespan in rounds, total latency in seconds, rounded
-        up, or late requests.
+        Cost of ``schedule``, by the goal of the entry: total latency or makespan in rounds, total
+        latency in seconds (rounded up), or number of late requests.
     rounds : Mapping[str, list]
-        The schedule as its file has it.
+        The schedule in the form in which the file stores it; see `rounds_of`.
     lower_bound : int or float
-        Verified: by the certificate or, where there is none, computed again in closed form.
+        Verified lower bound: by the certificate or, without one, by a formula.
     proof : str
-        The kind of its certificate's proof, or the name of the closed form.
+        Kind of proof in the certificate, or name of the formula.
     date, method, version : str
-        Of the last improvement: its day, as 2026-11-22, what found it, and the version of this
-        package that checked it.
+        Day of the last improvement, such as 2026-11-22; the method that found it; and the version
+        of this package that checked it.
     certificate : Path or None
-        The certificate, compressed; None where no kind of certificate is of this goal, or none was
-        needed.
+        File with the compressed certificate; None if there is no certificate for this goal, or the
+        formula makes it unnecessary.
     attempts : int
-        How often it was tried to improve.
+        Number of attempts to improve the record.
     """
 
     entry: Any
@@ -84,23 +84,26 @@ class Record:
 
     @property
     def status(self) -> RecordStatus:
-        """``"closed"`` where the verified bound meets the schedule."""
+        """``"closed"`` if the lower bound equals the upper bound, otherwise ``"open"``."""
         return "closed" if self.lower_bound == self.upper_bound else "open"
 
     @property
     def certified(self) -> bool:
-        """Return whether the lower bound has a certificate of its own."""
+        """True if the lower bound has a certificate file."""
         return self.certificate is not None
 
     @property
     def gap(self) -> float:
-        """(upper - lower) / upper, of the verified bound; of late requests, / all requests."""
+        """Relative gap: (upper - lower) / upper; for late requests, (upper - lower) / n."""
         whole = self.entry.n if self.entry.goal == LATE else self.upper_bound
         return (self.upper_bound - self.lower_bound) / whole
 
     @property
     def interval(self) -> str:
-        """Show both bounds in a few characters; seconds to a microsecond, outward."""
+        """Both bounds as text, such as ``[12, 15]``; one number if they are equal.
+
+        Bounds in seconds are rounded to microseconds, the lower one down and the upper one up.
+        """
         if self.entry.goal != "seconds" and self.status == "closed":
             return f"{self.upper_bound}"
         lower = self._shown(self.lower_bound, math.floor)
@@ -113,23 +116,24 @@ class Record:
 
     @cached_property
     def schedule(self) -> AnySchedule | SecondsSchedule:
-        """Read the best schedule known, unchecked: `hindsight.records` checks.
+        """Best known schedule. Its feasibility and cost are checked in `hindsight.records` only.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            What the file has is no schedule of the instance.
+            The file does not have a schedule of this instance.
         """
         return schedule_of(self.entry, self.rounds)
 
     def tried(self, attempts: int) -> Record:
-        """Set the number of attempts to improve it, as far as a file may count."""
+        """Return a copy with the number of attempts to improve the record, at most 2**53."""
         return replace(self, attempts=min(attempts, LARGEST_INTEGER))
 
     def merged(self, other: Record) -> Record:
-        """Take the better schedule and the better bound; this one's where they are equal.
+        """Combine two records of an instance: the better schedule and the better lower bound.
 
-        Date, method and version are the other's if it improves something.
+        Where both are equally good, those of this record stay. Date, method and version are those
+        of the other record if it improves the schedule or the bound.
         """
         schedule = other if other.upper_bound < self.upper_bound else self
         is_better = (other.lower_bound, other.certified) > (self.lower_bound, self.certified)
@@ -146,7 +150,10 @@ class Record:
 
 
 def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
-    """Write a schedule as a record's file has it, in seconds with rounds as early as they can."""
+    """Convert a schedule to the form in which the file of records stores it.
+
+    The starts of rounds in seconds are not stored: all rounds are as early as possible.
+    """
     if isinstance(schedule, Schedule):
         return {"start_times": schedule.start_times.tolist()}
     if isinstance(schedule, PreemptiveSchedule):
@@ -155,14 +162,14 @@ def rounds_of(schedule: AnySchedule | SecondsSchedule) -> dict[str, list[Any]]:
 
 
 def schedule_of(entry: Any, rounds: Mapping[str, list[Any]]) -> AnySchedule | SecondsSchedule:
-    """Read the schedule of an entry's instance that `rounds_of` wrote.
+    """Convert the form of `rounds_of` back to a schedule of the entry's instance.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        It is none of the instance.
+        The data are not a schedule of the instance.
     FileFormatError
-        It is not of the kind that the goal asks for.
+        The schedule is of another kind than the goal requires, such as a preemptive one.
     """
     ((kind, rows),) = rounds.items()
     expected, made = "start_times", cast(Any, Schedule)
@@ -177,15 +184,15 @@ def schedule_of(entry: Any, rounds: Mapping[str, list[Any]]) -> AnySchedule | Se
 
 
 class RecordStore:
-    """Records and certificates in a folder.
+    """Folder with the records and certificates of library instances.
 
-    Files are read once, and again by `put`. Processes that write to one folder at once may lose the
-    records of the other.
+    Each file is read once, and again by `put`. If two processes write to one folder at the same
+    time, records may be lost.
 
     Parameters
     ----------
     folder : str or os.PathLike or None, default None
-        The folder; None is the package's own.
+        The folder; None means that of the installed package.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -193,12 +200,12 @@ class RecordStore:
         self._read: dict[Path, dict[str, Any]] = {}
 
     def record(self, entry: Any) -> Record | None:
-        """Read the record of an instance; a record with another digest does not count.
+        """Return the record of an instance; None if there is none with the instance's digest.
 
         Raises
         ------
         FileFormatError
-            A file that is damaged, cannot be read, or has bounds that contradict its own schedule.
+            The file is damaged or cannot be read, or the lower bound exceeds the upper bound.
         """
         found = self._records(entry.set).get(entry.name)
         if found is None or found.get("digest") != entry.digest:
@@ -206,34 +213,37 @@ class RecordStore:
         return self._record(entry, found)
 
     def stale(self, entry: Any) -> str | None:
-        """Return the digest in a record of that name for another instance, or None."""
+        """Return the digest of an outdated record: one with this name but of another instance.
+
+        Return None if the record has the digest of this instance, or if there is no record.
+        """
         found = self._records(entry.set).get(entry.name)
         digest = entry.digest if found is None else found.get("digest")
         return None if digest == entry.digest else str(digest)
 
     def put(self, record: Record, certificate: bytes | None = None) -> Record:
-        """Keep the better of the record and the stored one; each file is replaced whole.
+        """Merge a record with the stored one, and write the result and its certificate.
 
         Parameters
         ----------
         record : Record
-            A checked record.
+            The record, whose schedule and bounds have been checked.
         certificate : bytes or None, default None
-            The compressed certificate of its lower bound, where that is new.
+            Compressed certificate of its lower bound; None if the bound has no new certificate.
 
         Returns
         -------
         Record
-            The stored record.
+            The merged record, as stored.
 
         Raises
         ------
         OSError
             The folder cannot be written.
         FileFormatError
-            The file there is damaged, or cannot be read.
+            The stored file is damaged or cannot be read.
         InvalidValueError
-            Its bounds contradict those known.
+            The lower bound of one record exceeds the upper bound of the other.
         """
         entry = record.entry
         path, own = self._file(entry.set), self._certificate(entry.name)
@@ -247,7 +257,8 @@ class RecordStore:
             raise InvalidValueError(entry.name, "bounds", record.interval, f"contradict {others}")
         if certificate is not None and better.lower_bound == record.lower_bound:
             own.parent.mkdir(parents=True, exist_ok=True)
-            # Before the record: a certificate that proves more than it says does no harm.
+            # Write the certificate before the record: if writing stops in between, the certificate
+            # proves a better bound than the old record states, which does no harm.
             write_atomically(own, certificate)
         path.parent.mkdir(parents=True, exist_ok=True)
         records = {**self._records(entry.set), entry.name: _document(better)}
