@@ -53,7 +53,8 @@ class IterationTime:
 
     The batch is the set of requests that emit a token or process their prompt in the round.
     Requests that pause in the cache keep their memory but cost no time. The paper's d1 is the d2 of
-    `AffineTime`: as long as no request pauses, ``IterationTime(d0, d1)`` equals ``AffineTime(d0, 0, d1)``.
+    `AffineTime`: as long as no request pauses, ``IterationTime(d0, d1)`` equals
+    ``AffineTime(d0, 0, d1)``.
 
     Parameters
     ----------
