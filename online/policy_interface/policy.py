@@ -394,7 +394,7 @@ class _NoDraws:
 
 
 def random_stream(made: Named, kind: str, seed: Sequence[int]) -> Any:
-    """Return the random stream of a policy or router; it raises an error if not ``randomized``."""
+    """Return the random stream of a policy or router; draws are errors unless ``randomized``."""
     return np.random.default_rng(seed) if made.randomized else _NoDraws(f"{kind} {made.name!r}")
 
 

@@ -104,7 +104,7 @@ class Spec(Generic[Made]):
 
     @classmethod
     def several(cls, given: Any) -> list[Self]:
-        """Return the specs of one thing or of several, with distinct labels.
+        """Return the specs of one policy or router, or of several, with distinct labels.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class Spec(Generic[Made]):
         return cast(Made, made)
 
     def check_sendable(self) -> None:
-        """Raise `InvalidValueError` if it cannot be sent to another process."""
+        """Raise `InvalidValueError` if the spec cannot be sent to another process."""
         self.__reduce__()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -8,13 +8,13 @@ from .policy import RunningRequest, Setup, State
 
 
 class TokenCount:
-    """Count of tokens that is at least what the memory rule counts, so that plans are valid.
+    """Count of tokens, at least what the memory rule counts, so that plans in tokens are valid.
 
     Plans in tokens need no knowledge of blocks. A request counts ``base(prompt_length) + k`` tokens
     in the k-th round in which it advances. x stored tokens occupy blocks of at most x + block_size
     - 1 tokens, so each request counts block_size - 1 tokens more. The limit is raised by as much,
-    so that every request that fits alone still fits. If the rule stores a token only in the next
-    round, the newest token of a request is not counted, unless the policy holds requests.
+      so that every request that fits alone still fits. If the rule stores a token only in the next
+      round, the newest token of a request is not counted, unless the policy holds requests.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class RoundRobin(_Blind):
     """Sends requests to the replicas in turn."""
 
     def route(self, request: VisibleRequest, replicas: Sequence[ReplicaView]) -> int:
-        """Return the index of the replica after the one of the last call."""
+        """Return the index of the next replica in turn."""
         self._asked += 1
         return (self._asked - 1) % len(replicas)
 

@@ -36,7 +36,7 @@ def simulate_fleet(
     reveal: Reveal,
     limits: Limits,
 ) -> Run:
-    """Send each request to a replica by the router, and run each replica to its end."""
+    """Send each request to the replica that the router chooses; run each replica to its end."""
     fleet = [_Replica(index, problem, policy, seed, limits) for index in range(problem.replicas)]
     # Random stream 3; the streams 0, 1 and 2 are those of source, predictions and policy.
     rng = random_stream(router, "router", [seed, 3])

@@ -286,7 +286,7 @@ class Machine:
         return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
     def _chunks(self, decision: Decision) -> dict[int, int]:
-        """Return the prompt tokens allotted to each request that leave its prompt unfinished."""
+        """Return, by index, the allotments of prompt tokens that do not finish a prompt."""
         running, allotted = self.running, decision.prefill.items()
         return {index: tokens for index, tokens in allotted if tokens < running[index].prompt_left}
 

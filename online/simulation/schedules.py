@@ -85,7 +85,7 @@ def _checked(run: Any, schedule: Any) -> Any:
 
 
 def _served_as(instance: Instance | None, prefill_rounds: int) -> Instance | None:
-    """Return the instance that takes the same rounds and memory if every round emits a token.
+    """Return an instance with the same rounds and memory in which every round emits a token.
 
     Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and keep
     their ids. A prompt may become empty.

@@ -22,7 +22,7 @@ from online.trials.trial import COMPLETED, one_line
 from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
 
 ROUNDS_TO_END = 10
-"""Limit on the rounds of a run, as a multiple of those that serve one request after the other."""
+"""Most rounds of a run, as a multiple of the rounds that serve one request after the other."""
 
 LEVEL = ServiceLevel(latency=30, time_per_token=4)
 """Service level for policies that need one; in the drawn cases some requests can meet it."""
@@ -281,7 +281,10 @@ def _with_another_future(laboratory: Laboratory, case: Case) -> Pairs:
 
 
 def _same(pairs: Callable[[Laboratory, Case], Pairs]) -> Callable[[Laboratory, Case], Reason]:
-    """Return a check that a run makes the same decisions as other runs up to a round."""
+    """Return a check that a run makes the same decisions as other runs up to a round.
+
+    ``pairs`` yields the other runs and these rounds.
+    """
 
     def check(laboratory: Laboratory, case: Case) -> Reason:
         first, reason = laboratory.run(case), None

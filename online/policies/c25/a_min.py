@@ -78,23 +78,23 @@ class AMin(PriorityPolicy):
         super().reset(setup)
         self._rng = setup.rng
         self._bounds: dict[int, int] = {}
-        # _groups lists the requests that may be evicted by their bound: all running ones, under
-        # "reserve" only the overdue. _place has the position of each in its list. A list allows
-        # uniform draws, a position removal by a swap with the last entry.
+        # _groups has, for each lower bound o~, a list of the requests that may be evicted: all
+        # running ones, under "reserve" only the overdue. _place has each request's position in its
+        # list. Lists allow uniform draws, positions allow removal by a swap with the last entry.
         self._groups: dict[int, list[int]] = {}
         self._place: dict[int, int] = {}
 
     def priority(self, request: VisibleRequest) -> tuple[int, float]:
-        """Return the bound o~ in tokens, and a random number for ties."""
+        """Return the current lower bound o~ of the output, tokens, and a random number for ties."""
         bound = self._bounds.setdefault(request.index, request.prediction.lower)
         return bound, float(self._rng.random())
 
     def expected_output(self, request: VisibleRequest) -> int:
-        """Return the bound o~ of the request, tokens."""
+        """Return the current lower bound o~ of the request's output, tokens."""
         return self._bounds[request.index]
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove the bounds of finished requests."""
+        """Remove the lower bounds o~ of finished requests."""
         for request in requests:
             self._leave(request.index)
         super().complete(requests, state)
@@ -108,7 +108,7 @@ class AMin(PriorityPolicy):
             self._join(index)
 
     def eviction_order(self, state: State) -> Iterator[int]:
-        """Yield running requests to evict: the smallest bound o~ first, ties at random."""
+        """Yield running requests to evict: smallest lower bound o~ first, ties at random."""
         while self._groups:
             bound = min(self._groups)
             group = self._groups[bound]
@@ -141,7 +141,7 @@ class AMin(PriorityPolicy):
         return Decision(start=started, evict=evicted, wake=wake)
 
     def on_evicted(self, running: RunningRequest, now: int) -> None:
-        """Raise the bound o~ of an evicted request to the tokens that it has generated."""
+        """Raise the lower bound o~ of an evicted request to the tokens it has generated."""
         index = running.request.index
         self._leave(index)
         generated = running.output_tokens

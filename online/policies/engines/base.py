@@ -76,7 +76,7 @@ class EnginePolicy(Policy):
         return None
 
     def _prompt(self, index: int) -> int:
-        """Return the tokens to process before its next output token: prompt and kept output."""
+        """Return the tokens to process before a request emits: its prompt and kept output."""
         return self._requests[index].prompt_length + self._kept.get(index, 0)
 
 

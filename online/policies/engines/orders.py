@@ -27,7 +27,7 @@ def output_class(request: VisibleRequest) -> int:
 
 
 def deadline(request: VisibleRequest) -> Key:
-    """Return the earlier deadline, of the first or the last token, as a fraction if finite."""
+    """Return the earlier deadline, of first or last token: a Fraction, or infinity if none."""
     time = min(request.first_token_deadline, request.deadline)
     return Fraction(time) if math.isfinite(time) else time
 

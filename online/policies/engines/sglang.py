@@ -152,7 +152,7 @@ class SGLang(ReservingPolicy):
         self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue and the first ratio.
+        """Prepare an empty queue, and the first share of future outputs to reserve.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class SGLang(ReservingPolicy):
         self._set_ratio(self._first_ratio, 0)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue the requests; if the machine was idle, set the ratio to its first value."""
+        """Queue requests; after idle time, reset the share of future outputs to reserve."""
         if self._idle_since is not None and state.time > self._idle_since:
             self._set_ratio(self._first_ratio, self._decodes)
         self._idle_since = None
@@ -338,7 +338,7 @@ class SGLang(ReservingPolicy):
         return room.free > 0
 
     def _fits_to_the_end(self, index: int, needed: int, room: _Room, batch: dict[int, int]) -> bool:
-        """Return whether memory suffices until this and all others have their longest outputs."""
+        """Return whether memory suffices until this and all other requests have ended."""
 
         def end_of(one: int) -> tuple[int, int]:
             longest = self._longest(one)
@@ -380,7 +380,7 @@ class SGLang(ReservingPolicy):
         return bool(self._end_of) and after <= self._limit
 
     def _retract(self, state: State) -> list[int]:
-        """Choose requests to retract so that the others can decode, and set the ratio."""
+        """Choose requests to preempt so that the others can decode; set the reserved share."""
         now = state.round_index
         batch = [state.running[index] for index in self._end_of]
         excess = sum(self._memory(one, now + 1) for one in batch) - self._limit

@@ -57,7 +57,7 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
     def _choose(self) -> None:
         if self._joining:
-            # Prompt lengths plus the margin of `TokenCount` for whole blocks.
+            # Prompt lengths, plus the tokens that `TokenCount` adds for partly filled blocks.
             added = self._tokens.base(0) + self._tokens.prefill_rounds
             joining = [
                 (k.index, k.prompt_length + added, k.prediction.upper) for k in self._joining
