@@ -143,7 +143,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         for name, free in PROMPT_SETTINGS.items():
             mine, theirs = getattr(policy, name, own[name]), own[name]
             if theirs not in (free, mine):
-                reason = f"is not the engine's, {theirs}, which keeps prompts back as well"
+                reason = f"is not the engine's, {theirs}, which also delays prompts"
                 raise InvalidValueError("policy", name, mine, reason)
         # One block of the engine is the null block, which no request gets.
         blocks, patience = self.cache_config.num_gpu_blocks - 1, float(given.get("patience", 1.0))

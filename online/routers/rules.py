@@ -115,7 +115,7 @@ class LeastTokens(_Least):
 
 @register_router("least-work")
 class LeastWork(_Least):
-    """Fewest predicted tokens unfinished: sum of s + predicted o over its unfinished requests.
+    """Fewest predicted tokens unfinished: sum of s + predicted o of unfinished requests.
 
     The router knows which requests it sent and which finished, but not how far the others are.
     """

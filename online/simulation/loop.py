@@ -132,7 +132,7 @@ class Simulation:
         self.resume_at = math.inf
 
     def finish(self, problem: Instance | Workload | None, router_name: str | None = None) -> Run:
-        """Return the record, with requests in the problem's order, or by arrival if it is None."""
+        """Return the record of the run, in the order of ``problem`` or, if None, of arrival."""
         return record(
             self.source,
             problem,

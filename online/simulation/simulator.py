@@ -120,7 +120,7 @@ def simulate(  # noqa: PLR0913
     replicas = getattr(arrivals, "replicas", 1)
     if replicas > 1:
         if problem is None:
-            reason = "is not an Instance or Workload: what answers a policy has one replica"
+            reason = "is not an Instance or Workload: an arrival source has one replica"
             raise InvalidTypeError(None, "arrivals", arrivals, reason)
         if made is None:
             reason = f"is needed for {replicas} replicas, such as 'least-requests'"
@@ -142,7 +142,7 @@ def _limits(
     """Check ``prefill_rounds`` and ``max_rounds``, and return the limits of the run."""
     prefill_rounds = as_integer(prefill_rounds, None, "prefill_rounds", minimum=0, maximum=1)
     if prefill_rounds and memory_rule_of(source).unstored:
-        reason = "is not 0, which the memory rule needs: it stores a token one round later"
+        reason = "is not 0, but the memory rule stores a token one round later"
         raise InvalidValueError(None, "prefill_rounds", prefill_rounds, reason)
     last = math.inf if max_rounds is None else as_integer(max_rounds, None, "max_rounds", minimum=1)
     return Limits(prefill_rounds, last, should_stop)
@@ -179,7 +179,7 @@ def _in_order(
     if level is None or isinstance(level, ServiceLevel):
         return itertools.repeat(level)
     if problem is None:
-        reason = "are one for each request, and the requests answer to the policy: give one for all"
+        reason = "are one for each request, but a source's requests are not known: give one for all"
         raise InvalidValueError(None, "level", "levels", reason)
     limits_of(level, len(problem))
     return iter([level[position] for position in problem.order_of_arrival.tolist()])
