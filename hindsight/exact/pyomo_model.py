@@ -16,7 +16,7 @@ import os
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyomo.environ as pyo
 
 Formulation = Literal["dense", "sparse"]
-FORMULATIONS = ("dense", "sparse")
+FORMULATIONS = get_args(Formulation)
 EXPORT_SUFFIXES = (".lp", ".mps")
 """Suffixes of the files to which Pyomo can write a model: CPLEX LP and free MPS format."""
 

@@ -201,16 +201,17 @@ class Problem:
         """
         kinds = [self.part_kind]
         if self.part_kind is PreemptiveSchedule:
-            kinds = [Schedule, PreemptiveSchedule]
-        checks = [(start, [FleetSchedule] if self.source.replicas > 1 else kinds, "is not a")]
+            kinds.append(Schedule)
         # A fleet schedule has one part for each replica. The part is None if the replica has no
         # requests.
-        parts = [part for part in getattr(start, "parts", ()) if part is not None]
-        checks += [(part, kinds, "is the schedule of one replica, but is not a") for part in parts]
-        for one, allowed, words in checks:
-            if not isinstance(one, tuple(allowed)):
-                names = " or ".join(kind.__name__ for kind in allowed)
-                raise InvalidTypeError(None, "start", one, f"{words} {names}")
+        parts = [one for one in getattr(start, "parts", [start]) if one is not None]
+        is_fleet = self.source.replicas > 1
+        if isinstance(start, FleetSchedule) != is_fleet or not all(
+            isinstance(one, tuple(kinds)) for one in parts
+        ):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            reason = f"is not a {'FleetSchedule of parts of type ' if is_fleet else ''}{names}"
+            raise InvalidTypeError(None, "start", start, reason)
         if start.problem is not self.source and not self.source.matches(start.problem):
             other = "another workload or batch time" if self.in_seconds else "another instance"
             raise InvalidValueError(None, "start", start, f"belongs to {other}")

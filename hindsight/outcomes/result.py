@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from instances import Instance, InvalidValueError, KnownBounds, Workload
 from instances.arrays import FloatArray
@@ -244,8 +244,7 @@ class Result:
         They are in rounds for an instance and in seconds for a workload. For an instance the mean
         is weighted. The lower bound is rounded down to a float, and the upper bound up.
         """
-        self._require_latency()
-        problem = self.problem
+        problem = self._require_latency()
         count = problem.total_weight if isinstance(problem, Instance) else len(problem)
         lower, upper = Fraction(self.lower_bound, count), Fraction(self.upper_bound, count)
         return rounded_down(lower), -rounded_down(-upper)
@@ -263,7 +262,7 @@ class Result:
         InvalidValueError
             The result is not about total latency in rounds.
         """
-        lengths = self._require_instance().total_output_length
+        lengths = self._require_latency(in_rounds=True).total_output_length
         return max(0, self.certified_lower_bound - lengths), self.upper_bound - lengths
 
     @property
@@ -295,25 +294,17 @@ class Result:
         InvalidValueError
             The bounds are not on total latency in rounds without preemption.
         """
-        self._require_instance()
+        self._require_latency(in_rounds=True)
         self._require(self.preemption == "never", "preemption", self.preemption, "is not 'never'")
-        is_fleet = self.problem.replicas > 1
-        return KnownBounds(
-            self.upper_bound,
-            self.lower_bound,
-            self.certified_lower_bound,
-            None if is_fleet else tuple(self.schedule.start_times.tolist()),
-            source,
-        )
+        is_fleet, bounds = self.problem.replicas > 1, (self.upper_bound, self.lower_bound)
+        starts = None if is_fleet else tuple(self.schedule.start_times.tolist())
+        return KnownBounds(*bounds, self.certified_lower_bound, starts, source)
 
-    def _require_latency(self) -> None:
+    def _require_latency(self, *, in_rounds: bool = False) -> Any:
         self._require(self.goal == "latency", "goal", self.goal, "is not 'latency'")
-
-    def _require_instance(self) -> Instance:
-        self._require_latency()
-        is_instance = isinstance(self.problem, Instance)
-        self._require(is_instance, "problem", self.problem, "is not an Instance (times in rounds)")
-        return cast(Instance, self.problem)
+        fits = not in_rounds or isinstance(self.problem, Instance)
+        self._require(fits, "problem", self.problem, "is not an Instance (times in rounds)")
+        return self.problem
 
     def _require(self, holds: bool, field: str, value: object, reason: str) -> None:
         if not holds:

@@ -48,8 +48,6 @@ class RecordVerdict:
         Verified bounds on the optimum; None if the record is refused or missing.
     proof : str
         Kind of the certificate that proves the lower bound, or name of the closed-form bound.
-    has_certificate : bool
-        Whether a certificate proves the lower bound. Otherwise a formula does.
     reason : str
         Reason why the record is refused; empty if it is not.
     """
@@ -60,7 +58,6 @@ class RecordVerdict:
     lower_bound: Bound | None = None
     upper_bound: Bound | None = None
     proof: str = ""
-    has_certificate: bool = False
     reason: str = ""
 
 
@@ -101,9 +98,7 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
         reason = str(error) or "to check it takes more memory than there is"
         return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
     bounds = record.lower_bound, record.upper_bound
-    return RecordVerdict(
-        entry.name, entry.goal, record.status, *bounds, record.proof, record.certified
-    )
+    return RecordVerdict(entry.name, entry.goal, record.status, *bounds, record.proof)
 
 
 def check_schedule(entry: LibraryEntry, record: Record) -> None:

@@ -76,12 +76,10 @@ class OwnBound(NamedTuple):
 
     @classmethod
     def all_of(cls, given: Any) -> tuple[OwnBound, ...]:
-        """Return all bounds that the user gave: one bound, an iterable of bounds, or None.
+        """Return all bounds that the user gave: one bound, or an iterable of bounds.
 
         Bounds of equal name are numbered, because results report bounds by name.
         """
-        if given is None:
-            return ()
         several = isinstance(given, Iterable) and not isinstance(given, str)
         found = list(map(cls.found, given if several else [given]))
         labels = [one.label for one in found]

@@ -58,7 +58,7 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
     assert kept.stop_reason in ("interrupted", "proof")
     stopped = [PreemptiveSchedule.from_schedule(part) for part in SOLVED.schedule.parts]
     preemptive = FleetSchedule(FLEET, SOLVED.schedule.assignment, stopped)
-    with pytest.raises(InvalidTypeError, match="one replica, but is not a Schedule"):
+    with pytest.raises(InvalidTypeError, match="is not a FleetSchedule of parts of type Schedule"):
         hindsight.solve(FLEET, start=preemptive, progress=False)
     with pytest.raises(InvalidTypeError, match="is not a FleetSchedule"):
         hindsight.solve(FLEET, start=Schedule(FLEET.alone(), [0, 9, 9, 20]), progress=False)
