@@ -17,65 +17,69 @@ from .intervals import Interval, rounded_down, rounded_up
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
 NOISE = 1e-10
-"""Rounding error of the bootstrap: 1.2 + 1e-16 is printed as 1.2000 and not rounded up."""
+"""Round-off of bootstrap ends, ignored when they are rounded: 1.2 + 1e-16 is printed as 1.2000."""
 
 Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """A 95 % confidence interval of a mean over all instances like those drawn.
+    """A 95 % confidence interval of the mean over the distribution that instances are drawn from.
 
     Attributes
     ----------
     low, high : float or None
-        None where an end is unknown: fewer than two instances, or an unknown bound.
+        The ends. An end is None if there are fewer than two instances, or if it needs a bound that
+        is not known.
     """
 
     low: float | None
     high: float | None
 
     def __str__(self) -> str:
-        """Rounded outwards."""
+        """Return the interval as text, with ends rounded outwards and ``?`` for an unknown one."""
         low = "?" if self.low is None else rounded_down(self.low + NOISE)
         high = "?" if self.high is None else rounded_up(self.high - NOISE)
         return f"({low}, {high})"
 
 
 def mean_interval(units: Sequence[Sequence[Interval]]) -> Confidence | None:
-    """Return the bootstrap interval of a mean of intervals; None if neither end is known.
+    """Return the bootstrap confidence interval of a mean of numbers known as intervals.
 
-    Instances are drawn again with replacement, each with all of its trials. The low end uses the
-    lower ends of the intervals and the high end their upper ends, so the result covers every value
-    that the numbers in the intervals may have.
+    Instances are resampled with replacement, each with all of its trials. The low end is computed
+    from the lower ends of the intervals and the high end from their upper ends, so the result
+    covers all numbers in the intervals. None if neither end is known.
 
     Parameters
     ----------
     units : Sequence[Sequence[Interval]]
-        A sequence for each instance.
+        For each instance, the intervals (such as ratios) of its trials.
     """
     lowers = [[one.lower for one in unit] for unit in units]
     uppers = [[one.upper for one in unit] for unit in units]
     low = high = _interval(lowers)
-    # Where all numbers are known the two sides are one, and half the work is enough.
+    # If all numbers are known exactly, lower and upper ends agree: one bootstrap is enough.
     if lowers != uppers:
         high = _interval(uppers)
     return None if low[0] is None and high[1] is None else Confidence(low[0], high[1])
 
 
 def _interval(units: Sequence[Sequence[Fraction | None]]) -> Ends:
-    """Return the interval of the mean of all numbers; those of a unit are drawn together."""
+    """Return the bootstrap interval of the mean of all numbers; numbers of a unit stay together.
+
+    Both ends are None if a number is None or if there are fewer than two units.
+    """
     if len(units) < 2 or any(one is None for unit in units for one in unit):
         return None, None
     sums = np.array([math.fsum(float(one or 0) for one in unit) for unit in units])
     counts = np.array([float(len(unit)) for unit in units])
     if np.ptp(sums / counts) == 0:
-        # Every resample gives the same value.
+        # All units have the same mean, so every resample has it too.
         return float(sums[0] / counts[0]), float(sums[0] / counts[0])
     low, high = _bootstrap(sums, counts, "BCa")
     if math.isfinite(low) and math.isfinite(high):
         return low, high
-    # The bias correction is undefined where all resamples fall on one side of the estimate.
+    # The correction of the BCa method is undefined if all resamples are on one side of the mean.
     return _bootstrap(sums, counts, "percentile")
 
 

@@ -1,4 +1,4 @@
-"""Competitive ratios as intervals, and the one way in which they and bounds are printed."""
+"""Competitive ratios as intervals with exact ends, and how they are rounded and printed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from online.simulation.run import Run
 from online.simulation.schedules import NoScheduleError
 
 DECIMALS = 4
-"""Digits after the point of a printed ratio."""
+"""Number of decimals of a printed ratio."""
 
 
 LATENCY, MAKESPAN, ON_TIME = "latency", "makespan", "on time"
-"""Goals; a goal on time continues with its service level."""
+"""Goals of trials as text. A goal on time has its service level after this text."""
 
 Latency: TypeAlias = int | Fraction
-"""Rounds, or seconds."""
+"""A cost: a whole number of rounds, a number of requests, or exact seconds."""
 
 
 class MismatchError(ValueError):
@@ -55,12 +55,12 @@ def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], deci
 
 @dataclass(frozen=True)
 class Interval:
-    """Interval in which a number lies: exact fractions, None where an end is unknown.
+    """Interval that contains a number, with exact ends.
 
     Attributes
     ----------
     lower, upper : Fraction or None
-        The ends.
+        The ends; None for an unknown end.
     """
 
     lower: Fraction | None
@@ -68,26 +68,36 @@ class Interval:
 
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
-        """Return the interval with given ends."""
+        """Return the interval with the given ends as fractions; None for an unknown end."""
         ends = [None if end is None else Fraction(end) for end in (lower, upper)]
         return cls(*ends)
 
     @classmethod
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
-        """Bound part / x for x in ``whole``; an end that only x <= 0 could give is unknown."""
+        """Return an interval that contains part / x for every x > 0 in ``whole``.
+
+        An end is unknown if the end of ``whole`` that it needs is unknown or not above 0.
+        """
         known = (end if end and end > 0 else None for end in (whole.upper, whole.lower))
         shares = [None if end is None else Fraction(part) / end for end in known]
         return cls(*(shares if part >= 0 else shares[::-1]))
 
     @classmethod
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a mean by the means of the ends; an end is known if all have it."""
+        """Return an interval that contains the mean of one number from each interval.
+
+        Its ends are the means of the ends. An end is known if it is known of all intervals.
+        """
         lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
         return cls(*(_mean(ends) for ends in (lowers, uppers)))
 
     @classmethod
     def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a largest number by the largest lower and the largest upper end."""
+        """Return an interval that contains the largest of one number from each interval.
+
+        The lower end is the largest of the known lower ends. The upper end is the largest upper
+        end, if all are known.
+        """
         lowers = [one.lower for one in intervals if one.lower is not None]
         uppers = [one.upper for one in intervals if one.upper is not None]
         all_known = len(uppers) == len(intervals)
@@ -95,7 +105,10 @@ class Interval:
 
     @classmethod
     def sum_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Bound a sum by the sums of the ends; an end is known if it is known for all."""
+        """Return an interval that contains the sum of one number from each interval.
+
+        Its ends are the sums of the ends. An end is known if it is known of all intervals.
+        """
         return cls.mean_of(intervals).times(len(intervals)) if intervals else cls.between(0, 0)
 
     @property
@@ -104,12 +117,12 @@ class Interval:
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
-        """Return the interval of a number minus this one."""
+        """Return the interval of ``number`` - x for the numbers x of this interval."""
         ends = (self.upper, self.lower)
         return Interval(*(None if end is None else number - end for end in ends))
 
     def times(self, factor: Latency) -> Interval:
-        """Return the interval times a number >= 0."""
+        """Return the interval with both ends multiplied by a factor >= 0."""
         return Interval(
             *(None if end is None else end * factor for end in (self.lower, self.upper))
         )
@@ -121,7 +134,10 @@ class Interval:
         return low, high
 
     def text(self, decimals: int = DECIMALS) -> str:
-        """Write a point rounded to the nearest, or an interval rounded outwards."""
+        """Write the interval with ends rounded outwards, as ``[low, high]``; ``?`` is unknown.
+
+        An interval of one number is written as this number, rounded to the nearest.
+        """
         if self.is_exact and self.lower is not None:
             return rounded(self.lower, decimals)
         low = "?" if self.lower is None else rounded_down(self.lower, decimals)
@@ -133,7 +149,7 @@ class Interval:
 
 
 NOTHING = Interval(None, None)
-"""Interval of a number with unknown bounds."""
+"""Interval of a number of which no bound is known: both ends are None."""
 
 
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
@@ -142,22 +158,22 @@ def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
 
 
 def ratio(run: Run, result: Any) -> Interval:
-    """Divide the cost of a run by the optimum of the goal of a result, as an interval.
+    """Return the competitive ratio of a run, its cost divided by the optimum, as an interval.
 
-    For the goals ``"latency"`` and ``"makespan"`` the interval is at least 1 if the optimum is over
-    schedules as the run's own. For the goal `hindsight.OnTime` it is the number of requests on time
-    over the most that any scheduler has on time, at most 1.
+    The cost and the optimum are those of the goal of ``result``. For the goals ``"latency"`` and
+    ``"makespan"`` the ratio is at least 1. For the goal `hindsight.OnTime` it is the number of
+    requests on time over the most that any scheduler has on time, at most 1.
 
-    In rounds the run is represented by a schedule of the kind that the optimum is taken over
-    (`Run.schedule`, or `Run.preemptive_schedule` for ``preemption="keep"``), which has the same
-    completions. In seconds each run is such a schedule itself.
+    In rounds, the cost is that of a schedule with the completions of the run, and of the kind that
+    the optimum is taken over: `Run.schedule`, or `Run.preemptive_schedule` for
+    ``preemption="keep"``. In seconds a run is such a schedule itself.
 
     Parameters
     ----------
     run : Run
-        Of `online.simulate`.
+        A run that `online.simulate` returned.
     result : Result
-        Of `hindsight.solve`, for the same requests, memory and batch time.
+        What `hindsight.solve` returned for the same requests, memory limit and batch time.
 
     Raises
     ------
@@ -195,7 +211,7 @@ def ratio(run: Run, result: Any) -> Interval:
         raise MismatchError(f"{both} belong to different requests or batch times")
     cost = cost_of(run, schedule, goal, getattr(goal, "level", None))
     lower, upper = result.lower_bound, result.upper_bound
-    # The schedule of the run is one of those that the optimum is taken over.
+    # The optimum is over a set of schedules that contains the run's: its cost is a bound too.
     if goal in (LATENCY, MAKESPAN):
         upper = cost if upper is None else min(cost, upper)
     else:
@@ -204,24 +220,29 @@ def ratio(run: Run, result: Any) -> Interval:
 
 
 def schedule_of(run: Run, preemption: str) -> Any:
-    """Return the schedule of a run that is of the kind that an optimum is taken over.
+    """Return a run as a schedule of the kind that the optimum for ``preemption`` is taken over.
 
     Raises
     ------
-    IncompleteRunError, NoScheduleError
-        There is none.
+    IncompleteRunError
+        The run left requests unserved.
+    NoScheduleError
+        No such schedule has the completions of the run.
     """
     keeps = preemption == "keep" and run.instance is not None
     return run.preemptive_schedule if keeps else run.schedule
 
 
 def cost_of(run: Run, schedule: Any, goal: Any, level: Any) -> Latency:
-    """Return the cost of the schedule of a run: for other goals, its requests on time.
+    """Return the cost of a run's schedule for a goal.
+
+    It is the total latency, the makespan, or for other goals the number of requests that meet the
+    service level ``level``.
 
     Raises
     ------
     NoScheduleError
-        Without pauses fewer requests are on time than in the run.
+        Fewer requests are on time in the schedule, which has no pauses, than in the run.
     """
     if goal == LATENCY:
         return total_of(schedule)
@@ -235,7 +256,10 @@ def cost_of(run: Run, schedule: Any, goal: Any, level: Any) -> Latency:
 
 
 def total_of(schedule: Any) -> Latency:
-    """Return the total latency of a schedule; in seconds with all decimals where they are known."""
+    """Return the total latency of a schedule, in rounds or seconds.
+
+    Seconds are an exact fraction if the batch time can be evaluated exactly.
+    """
     if isinstance(schedule, FleetSchedule):
         return sum(total_of(part) for part in schedule.parts if part is not None)
     if isinstance(schedule, SecondsSchedule):

@@ -1,4 +1,4 @@
-"""Records of library instances as bounds on the optima of trials."""
+"""Bounds on the optima of trials from the records of library instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .trial import Trial, with_best_bounds
 
 
 def entry_of(problem: Any) -> LibraryEntry | None:
-    """Return the library entry of an instance; None if the instance is not that of the entry."""
+    """Return the library entry of an instance; None if it is not an instance of the library.
+
+    The entry is found by the name in the metadata of the instance, and has to have its digest.
+    """
     stored = getattr(problem, "metadata", {}).get("library")
     name = stored.get("name") if isinstance(stored, dict) else None
     library = instances.library()
@@ -26,13 +29,19 @@ def entry_of(problem: Any) -> LibraryEntry | None:
 
 
 def source_of(trial: Trial) -> str:
-    """Return the set of a library instance, the generator of a drawn one, or its name."""
+    """Return a label for the source of a trial's instance.
+
+    It is the set of a library instance, the generator of a drawn one, or else its name.
+    """
     library, name = instances.library(), trial.instance
     return library[name].set if name in library else name.partition("[")[0]
 
 
 def with_records(trials: Iterable[Trial], problems: Iterable[Any]) -> list[Trial]:
-    """Give trials on library instances the bounds of their records."""
+    """Return trials with the bounds of the library's records, if their instances have records.
+
+    ``problems`` has the instance of each trial.
+    """
     found = []
     for trial, problem in zip(trials, problems, strict=True):
         entry = entry_of(problem)

@@ -35,7 +35,7 @@ WITHOUT_DRAWS = ("exact", "interval", "buckets", "proportional")
 
 
 class _Model(ABC):  # noqa: B024 (no class extends it)
-    """Every class that has a method ``predict``."""
+    """Base class, for `isinstance` only, of everything with a method ``predict``."""
 
     @classmethod
     def __subclasshook__(cls, other: type, /) -> bool:
@@ -43,18 +43,20 @@ class _Model(ABC):  # noqa: B024 (no class extends it)
 
 
 class PredictionSpec(Spec[Any]):
-    """A prediction model with its parameters."""
+    """A model of predicted output lengths with its parameters, such as ``noisy(delta=3)``."""
 
     kind, base, registry = "predictions", _Model, MODELS
 
     @classmethod
     def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
-        """Return the spec of a text, a model, or a spec.
+        """Return the spec of a prediction model given as text, as an object, or as a spec.
+
+        Paths in a text are relative to ``folder``.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            It does not stand for a model.
+            ``thing`` is none of these.
         """
         if not isinstance(thing, str | cls) and not callable(getattr(thing, "predict", None)):
             reason = "is not text and has no method predict"
@@ -65,11 +67,13 @@ class PredictionSpec(Spec[Any]):
 
     @property
     def draws(self) -> bool:
-        """Return whether the model may use its random stream."""
+        """Whether the predictions may be random, so that they depend on the seed of a run."""
         return self.given is not None or self.name not in WITHOUT_DRAWS
 
     def made(self, problem: AnySource) -> PredictionModel:
-        """Return the model for a problem.
+        """Return the prediction model for a problem.
+
+        ``interval`` without parameters is the interval from its least to its largest output length.
 
         Raises
         ------
@@ -87,7 +91,7 @@ class PredictionSpec(Spec[Any]):
 
 
 def as_predictions(given: Any) -> list[PredictionSpec]:
-    """Return a choice of prediction models as a list of specs, checked.
+    """Return one or several prediction models as a list of specs, and check their parameters.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""A file of trials: a line of JSON for each, appended as trials end.
+"""A store: a file of trials with a line of JSON for each, appended when the trial ends.
 
-One process writes the file, and others may read it meanwhile. Where a process was killed while it
-wrote, the last line has no end: readers leave it out, and the next writer removes it.
+One process writes the file, and others may read it meanwhile. If a process was killed while it
+wrote, the last line is incomplete: readers leave it out, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -17,29 +17,33 @@ from instances import FileFormatError, InvalidValueError
 from .trial import Trial, with_best_bounds
 
 HEAD = b'{"format": "llm-hindsight/trials", "version": 2}\n'
-"""First line."""
+"""First line of a store of trials."""
 
 
 def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
-    """Read the trials of a store, each with the best bounds known on its optimum.
+    """Read the trials in a file that `online.sweep` wrote (its parameter ``store``).
+
+    Each has the best bounds on its optimum that any trial in the file has.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        It is not a store of trials, or a line of it is damaged.
+        The file is not a store of trials, or one of its lines is damaged.
     """
     return with_best_bounds(_parse(Path(path), Path(path).read_bytes()).values())
 
 
 class Store:
-    """The trials in a file, by key; without a file they are kept in memory only.
+    """Trials by key, with the file that new ones are appended to.
+
+    Without a file they are in memory only.
 
     Attributes
     ----------
     trials : dict[str, Trial]
-        By `Trial.key`.
+        The trials by `Trial.key`.
     """
 
     def __init__(self, path: Path | None, trials: dict[str, Trial]) -> None:
@@ -47,7 +51,7 @@ class Store:
         self.trials = trials
 
     def add(self, found: Iterable[Trial]) -> None:
-        """Append trials to the file; a later trial replaces one with the same key."""
+        """Add trials and append them to the file; each replaces an earlier one with its key."""
         lines = ""
         for one in found:
             self.trials[one.key] = one
@@ -61,14 +65,16 @@ class Store:
 
 @contextmanager
 def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
-    """Open a store for writing; make the file if there is none.
+    """Open the store in a file for reading and appending, and lock it.
+
+    A missing file is created. Without a path the store is in memory only.
 
     Raises
     ------
     OSError, FileFormatError
-        As `read_trials`.
+        The file cannot be opened, or is not a store of trials.
     InvalidValueError
-        Another process writes the file.
+        Another process has the store open for writing.
     """
     if path is None:
         yield Store(None, {})
@@ -77,7 +83,7 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
     with file.open("a+b") as stream:
         try:
             with suppress(ImportError):
-                # Not every system has these locks.
+                # Systems without the module fcntl, such as Windows, have no locks.
                 import fcntl
 
                 fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +102,7 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
 
 
 def _parse(file: Path, content: bytes) -> dict[str, Trial]:
-    # A store whose first line was cut off has nothing else.
+    # A part of the first line alone is valid too: the writer was killed while it wrote it.
     if not content.startswith(HEAD) and not HEAD.startswith(content):
         raise FileFormatError(file, "is not a store of trials of this version")
     trials = {}

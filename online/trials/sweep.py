@@ -1,8 +1,8 @@
 """Every policy on every instance, compared with the hindsight optimum.
 
-The unit of work is a problem with all trials on it that are missing. Its policies run, and then one
-search for each optimum starts from the best schedule of these runs. So the trials of a problem are
-compared with one interval, whoever asks for them.
+A task is a problem with all trials on it that the store lacks. Its policies run, and then one
+search for each optimum that they are compared with starts from the best schedule of these runs. So
+all trials of a problem that are compared with one optimum have the same bounds on it.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def sweep(  # noqa: PLR0913
 ) -> list[Trial]:
     """Run policies on problems, and compare each run with bounds on the hindsight optimum.
 
-    Trials that the store has are not run again. A failure of a policy, or of a search, is the
-    ``reason`` of its trials, and other trials do not suffer. Ctrl-C ends the running searches, and
-    their bounds are kept; what has not begun has the status ``"not run"``.
+    Trials in the store are not run again. If a policy or a search fails, the ``reason`` of its
+    trials says so, and other trials continue. After Ctrl-C the running searches end and their
+    bounds are kept. Trials that have not begun have the status ``"not run"``.
 
     Parameters
     ----------
     groups : Mapping[str, Iterable[Instance, Workload or ArrivalSource]] or Iterable of these
-        Problems by the label of their group, or without labels.
+        Problems by the label of their group, or an iterable of problems without labels.
     policies : AnyPolicy or Iterable[AnyPolicy] or None, default None
         Names, text such as ``"mine.py:Mine(alpha=0.2)"``, classes, functions that make a policy, or
         objects. None takes every registered policy that needs no parameters.
@@ -76,35 +76,39 @@ def sweep(  # noqa: PLR0913
         File of trials to read and to append to. After an edit of a module that the file of a policy
         imports, use another store.
     seeds : Iterable[int], default (0,)
-        Seeds of the runs. A run without random choices has the first seed only.
+        Seeds of the runs. A policy without random choices runs with the first seed only.
     predictions : str or PredictionModel, or iterable of these, default "exact"
         What policies are given of output lengths: ``"exact"``, ``"noisy(delta=3)"``,
         ``"relative(error=0.3)"``, ``"interval(lower=1, upper=9)"``, ``"buckets"``,
         ``"proportional(spread=0.5)"`` or a model. ``"interval"`` alone is from the least to the
         largest output length of each instance.
     router : AnyRouter or iterable of these or None, default None
-        Routers for problems with several replicas, each with every policy.
+        Routers for problems with several replicas. Every policy runs with every router.
     goal : {"latency", "makespan"} or OnTime, default "latency"
-        What is compared with its optimum. Policies see the service level of `hindsight.OnTime`.
+        Cost of a run that is compared with its optimum. Policies see the service level of
+        `hindsight.OnTime`.
     preemption : {"never", "keep", "recompute"} or None, default None
-        Which optimum, see `hindsight.solve`. None means, in rounds, ``"keep"`` for policies that
-        may preempt requests and keep their tokens, and ``"never"`` for others.
+        Schedules that the optimum is taken over, see `hindsight.solve`. None means, in rounds,
+        ``"keep"`` for policies that may preempt requests and keep their tokens, and ``"never"`` for
+        others. In seconds it means ``"keep"``.
     executor : concurrent.futures.Executor or None, default None
         Performs the tasks, for example ``distributed.Client().get_executor()``.
     jobs : int, default 1
         Number of processes.
     time_limit : float or None, default None
-        Seconds for each search for an optimum, or None.
+        Seconds for each search for an optimum; None for no limit.
     optimum : {"solve", "records"} or None, default "solve"
-        Where the bounds on optima come from: a search, the records of library instances (whose
-        goals replace ``goal``), or nowhere.
+        Source of the bounds on optima: ``"solve"`` searches, ``"records"`` takes the records of
+        library instances (whose goals replace ``goal``), None leaves trials without bounds.
     progress : Callable[[int, int], object] or None, default None
-        Called with the numbers of finished and of all tasks.
+        Called after each task with the number of finished tasks and of all tasks. A task is a
+        problem with its missing trials.
 
     Returns
     -------
     list[Trial]
-        Group by group; for each problem by predictions, policy, router and seed.
+        Trials in the order of groups and of problems; those of a problem in the order of
+        predictions, policies, routers and seeds.
 
     Raises
     ------
@@ -154,7 +158,7 @@ def sweep(  # noqa: PLR0913
 
 
 def _problems(groups: Groups) -> Iterator[tuple[str, AnySource]]:
-    """Yield the label of the group and the problem."""
+    """Yield each problem after the label of its group; the label is empty without groups."""
     named = groups.items() if isinstance(groups, Mapping) else [("", groups)]
     return ((group, one) for group, members in named for one in members)
 
@@ -168,7 +172,11 @@ def _asked(
     spec: PolicySpec,
     router: RouterSpec | None,
 ) -> list[Asked]:
-    """Return the trials of one policy on one problem, a seed each if seeds change anything."""
+    """Return the trials of one policy on one problem, not run yet, with what their runs need.
+
+    There is one for each seed if the policy, the predictions, the router or the arrivals are
+    random, and else one with the first seed.
+    """
     policy = spec.make()
     is_given = isinstance(problem, Instance | Workload)
     draws = policy.randomized or model.draws or not is_given
@@ -188,7 +196,10 @@ def _asked(
 
 
 def _tasks(asked: Sequence[Asked], search: Search, kept: Store) -> list[Task]:
-    """Return for each problem the runs that are missing, and stored trials to search again."""
+    """Return a task for each problem with missing trials, or whose optimum is searched again.
+
+    An optimum is searched again if the bounds in the store had a shorter time limit.
+    """
     known = {one.key: one for one in with_best_bounds(kept.trials.values())}
     tasks: dict[str, Task] = {}
     first: dict[str, Asked] = {}
@@ -218,7 +229,7 @@ def _perform(
     with closing(run) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
             if isinstance(outcome.error, BrokenExecutor):
-                # Not stored: the next sweep tries again.
+                # Trials of a worker that died do not enter the file: the next sweep runs them.
                 kept.trials.update((one.key, one) for one in outcome.task.lost())
             else:
                 kept.add(outcome.value())

@@ -16,22 +16,27 @@ from .intervals import LATENCY, NOTHING, Interval
 from .trial import Trial, as_row
 
 BY = ("group", "policy", "router", "predictions", "compared_with")
-"""Attributes that a table is divided by, where they differ among its trials."""
+"""Attributes of `Trial` whose different values make separate rows of a table of mean ratios."""
 
 USUAL = {"compared_with": "optimum", "predictions": "exact"}
 
 
 def frame(trials: Iterable[Trial]) -> Any:
-    """Return a pandas frame with a row for each trial; ratios are intervals with exact ends."""
+    """Return a pandas frame with a row for each trial and a column for each attribute of `Trial`.
+
+    Column ``ratio`` has `Interval` objects with exact ends, and ``proved`` whether the optimum is
+    known.
+    """
     return _frame([as_row(trial) for trial in trials])
 
 
 def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
-    """Return a pandas frame of mean and largest ratios, with a row for each policy.
+    """Return a pandas frame of mean and largest competitive ratios, with a row for each policy.
 
-    Columns ``mean ratio``, ``max ratio`` and ``ratio of totals`` are intervals with exact ends
-    around what they are for these instances. Column ``95 %`` is the bootstrap interval of the mean
-    ratio for other draws of such instances. Trials without a ratio enter no mean and count as
+    Columns ``mean ratio``, ``max ratio`` and ``ratio of totals`` (total cost over the total of the
+    optima) are intervals with exact ends that contain these numbers for the instances of the
+    trials. Column ``95 %`` is a bootstrap confidence interval of the mean ratio over the
+    distribution of instances. Trials without a ratio are left out of these columns and count as
     failed.
 
     Parameters
@@ -39,14 +44,15 @@ def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
     trials : Iterable[Trial]
         From `online.sweep` or `online.read_trials`.
     by : Sequence[str] or None, default None
-        Attributes of `Trial` that the rows are divided by. None takes ``"policy"``, and those of
-        ``"group"``, ``"router"``, ``"predictions"`` and ``"compared_with"`` that differ.
+        Attributes of `Trial`: trials with different values are in different rows. None takes
+        ``"policy"``, and those of ``"group"``, ``"router"``, ``"predictions"`` and
+        ``"compared_with"`` that differ among the trials.
     """
     return _frame(table_rows([*trials], by))
 
 
 def table_rows(trials: Sequence[Trial], by: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of `table`, without columns that are empty in all of them."""
+    """Return the rows of `table` as dictionaries, without columns that are empty in all rows."""
     names = divided_by(trials) if by is None else [*by]
     rows = [
         {**dict(zip(names, key, strict=True)), **_row(own)}
@@ -57,11 +63,13 @@ def table_rows(trials: Sequence[Trial], by: Sequence[str] | None = None) -> list
 
 
 def paired(trials: Iterable[Trial], policy: str, by: Sequence[str] | None = None) -> Any:
-    """Return a pandas frame that compares each policy with a given one on the same problems.
+    """Return a pandas frame that compares the costs of each policy with those of a given one.
 
-    ``mean share`` is the mean of cost over the cost of ``policy``, exactly, and ``95 %`` its
-    bootstrap interval. ``lower``, ``equal`` and ``higher`` count costs below, equal to and above
-    those of ``policy``. No optimum enters, so runs without a ratio count if they have a cost.
+    Each trial is paired with the trial of ``policy`` on the same problem and seed. ``pairs`` is
+    their number. ``mean share`` is the exact mean of cost / (cost of ``policy``), and ``95 %`` its
+    bootstrap confidence interval. ``lower``, ``equal`` and ``higher`` count the trials with a cost
+    below, equal to and above that of ``policy``. Optima are not used, so trials without a ratio
+    count if they have a cost.
 
     Parameters
     ----------
@@ -70,7 +78,7 @@ def paired(trials: Iterable[Trial], policy: str, by: Sequence[str] | None = None
     policy : str
         Label of the policy to compare with.
     by : Sequence[str] or None, default None
-        As in `table`.
+        Attributes that divide the rows, as in `table`.
 
     Raises
     ------
@@ -113,7 +121,10 @@ def _place(trial: Trial) -> Hashable:
 
 
 def divided_by(trials: Sequence[Trial]) -> list[str]:
-    """Return the attributes that a table of these trials is divided by."""
+    """Return the attributes of `BY` that divide the rows of a table of these trials.
+
+    They are the policy, and attributes that differ or have an unusual value.
+    """
 
     def differs(name: str) -> bool:
         values = {getattr(one, name) for one in trials}
@@ -123,7 +134,7 @@ def divided_by(trials: Sequence[Trial]) -> list[str]:
 
 
 def grouped(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, ...], list[Trial]]:
-    """Return the trials by the values of some attributes, in order of appearance."""
+    """Return lists of trials by the values of the attributes ``names``, in order of appearance."""
     found: dict[tuple[Any, ...], list[Trial]] = {}
     for one in trials:
         found.setdefault(tuple(getattr(one, name) for name in names), []).append(one)

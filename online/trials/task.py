@@ -1,4 +1,4 @@
-"""The trials of one problem: runs of policies, and a search for each optimum they need."""
+"""The trials of one problem: runs of policies, and searches for the optima to compare with."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ UNSERVED = {
     "round-limit": "the limit on rounds came first",
     "time-limit": "its time ran out",
 }
-"""Why a run did not complete, by its status."""
+"""Texts for the ``reason`` of a trial whose run did not complete, by the status of the run."""
 
 DIED = "the worker process died: it was killed, or out of memory"
-"""Why a trial has no run."""
+"""Text for the ``reason`` of a trial whose worker process died."""
 
 PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
-"""Which optimum a record of the library bounds, by the goal of its instance; else "never"."""
+"""The ``preemption`` of the optimum in a library record, by the record's goal; else "never"."""
 
 
 CHOICES = {"preemption": ("never", "keep", "recompute"), "optimum": ("solve", "records")}
-"""Values of two parameters of a sweep, besides None."""
+"""Allowed values of two parameters of `online.sweep`, other than None."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Which optimum of a problem is compared with, and how its bounds are found.
+    """Parameters of a sweep that choose the optimum to compare with, and how it is bounded.
 
     Attributes
     ----------
     goal, preemption, time_limit, optimum : Any, str or None, float or None, str or None
-        As `online.sweep` takes them.
+        Arguments of `online.sweep` with these names.
     """
 
     goal: Any
@@ -85,18 +85,21 @@ class Search:
         return level if isinstance(level, ServiceLevel) else None
 
     def level(self, problem: AnySource) -> ServiceLevel | None:
-        """Return the service level that policies see for a problem."""
+        """Return the service level of the goal, which policies see too; None for other goals.
+
+        With ``optimum="records"`` it is that of the library instance.
+        """
         entry = entry_of(problem) if self.optimum == "records" else None
         return self._level if entry is None else entry.level
 
     def check(self, problem: AnySource) -> None:
-        """Refuse a problem that has no such optimum.
+        """Refuse a problem for which the optimum is not defined.
 
         Raises
         ------
         InvalidValueError
-            The preemption or the goal does not exist in the unit of the problem, or there is no
-            record.
+            The preemption or the goal does not exist in the problem's unit of time (rounds or
+            seconds), or records are wanted and the problem is not in the library.
         """
         timed = batch_time_of(problem) is not None
         if self.optimum == "records" and entry_of(problem) is None:
@@ -109,7 +112,7 @@ class Search:
             raise InvalidValueError(None, "goal", self.goal, "does not exist in seconds")
 
     def asked(self, problem: AnySource, policy: Policy) -> dict[str, Any]:
-        """Return the attributes of a trial that name its optimum."""
+        """Return the attributes ``goal``, ``preemption`` and ``asked`` of a trial of the policy."""
         timed = batch_time_of(problem) is not None
         goal, given, level = self.goal, self.preemption, self.level(problem)
         if self.optimum == "records":
@@ -124,7 +127,11 @@ class Search:
         }
 
     def is_enough(self, stored: Trial) -> bool:
-        """Return whether the bounds of a stored trial need no further search."""
+        """Return whether a search could not improve the bounds on the optimum of a stored trial.
+
+        That is the case if the optimum is proved, if the trial has no ratio, or if its search had
+        at least this time limit.
+        """
         if stored.status != COMPLETED or stored.is_proved or stored.reason:
             return True
         if not stored.stop_reason or stored.stop_reason == "interrupted":
@@ -133,7 +140,11 @@ class Search:
         return next(limits) >= next(limits)
 
     def solve(self, trial: Trial, problem: Instance | Workload, start: Any) -> dict[str, Any]:
-        """Search for an optimum; return the attributes of the trials compared with it."""
+        """Search for an optimum from the schedule ``start`` (or None).
+
+        Return the attributes that describe the optimum (`OF_OPTIMUM`), or the ``reason`` of a
+        failure.
+        """
         import hindsight
 
         options: dict[str, Any] = {"goal": self.goal, "preemption": trial.preemption}
@@ -157,7 +168,7 @@ class Search:
 
 
 class Asked(NamedTuple):
-    """A trial that is asked for, and what makes its run."""
+    """A trial that a sweep is asked for, with the problem, policy, predictions and router."""
 
     trial: Trial
     problem: AnySource
@@ -168,7 +179,21 @@ class Asked(NamedTuple):
 
 @dataclass
 class Task:
-    """The trials of one problem that are missing, or whose optimum is to be searched again."""
+    """The trials of one problem that a sweep has to run, or whose optima it has to search.
+
+    Attributes
+    ----------
+    problem : Instance or Workload or ArrivalSource
+        The problem.
+    search : Search
+        The optimum to compare with.
+    missing : list[Asked]
+        Trials to run.
+    stored : list[Trial]
+        Trials of the store whose optimum is to be searched again.
+    known : list[Trial]
+        Other trials of the store on the problem, whose bounds can be used.
+    """
 
     problem: AnySource
     search: Search
@@ -177,7 +202,10 @@ class Task:
     known: list[Trial] = field(default_factory=list)
 
     def perform(self) -> list[Trial]:
-        """Run the policies, then search for each optimum once, from the best schedule seen."""
+        """Run the missing trials, then search for each optimum once; return all trials.
+
+        A search starts from the best schedule of the runs.
+        """
         found = [(one, None, None) for one in self.stored]
         found += [self._run(one) for one in self.missing]
         trials = [trial for trial, *_ in found]
@@ -194,7 +222,10 @@ class Task:
     def _bounds(
         self, trials: Sequence[Trial], problems: Sequence[Any], schedules: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return the bounds on the optimum of some trials: those stored, or those of a search."""
+        """Return the bounds on the common optimum of some trials, as attributes of a trial.
+
+        They are those of a stored trial in ``known`` if one has them, and else those of a search.
+        """
         first = trials[0]
         for one in self.known:
             same = (one.digest, one.preemption) == (first.digest, first.preemption)
@@ -210,12 +241,16 @@ class Task:
         return self.search.solve(first, problem, start)
 
     def lost(self) -> list[Trial]:
-        """Return the trials of a task whose worker died."""
+        """Return the trials of this task if its worker process died: missing ones have failed."""
         failed = [replace(one.trial, status=FAILED, reason=DIED) for one in self.missing]
         return [*failed, *self.stored]
 
     def _run(self, asked: Asked) -> tuple[Trial, Any, Any]:
-        """Run a policy; return the trial, the problem realised, and the schedule of the run."""
+        """Run the policy of a trial; return the trial with its cost or the reason of a failure.
+
+        The second result is the problem of the run, whose requests an arrival source may have
+        chosen during the run. The third is the run's schedule. Both are None if there is none.
+        """
         trial, level = asked.trial, self.search.level(self.problem)
         try:
             options: dict[str, Any] = {"predictions": asked.model.made(self.problem)}
@@ -244,14 +279,14 @@ class Task:
             cost: Latency | None = cost_of(run, schedule, trial.goal, level)
             return replace(trial, cost=cost), run.problem, schedule
         except ValueError as error:
-            # The run has no schedule of the kind that the optimum is taken over.
+            # The optimum is over schedules of another kind than the run's: no ratio.
             total = int(run.total_latency) if in_rounds else Fraction(run.total_latency)
             cost = total if is_latency else None
             return replace(trial, cost=cost, reason=str(error)), run.problem, None
 
 
 def trial_of(problem: AnySource) -> Trial:
-    """Return a trial with the attributes of the problem, to be completed."""
+    """Return a trial that has only the attributes of its problem: name, digest, sizes, unit."""
     time = batch_time_of(problem)
     text = "" if time is None else repr(time)
     if not isinstance(problem, Instance | Workload):
@@ -264,7 +299,10 @@ def trial_of(problem: AnySource) -> Trial:
 
 
 def code_of(spec: Spec[Any] | None) -> str:
-    """Return a digest of the file of a user-defined policy; empty for one of this package."""
+    """Return a digest of the source file of a policy (or prediction model, router) of the user.
+
+    It is empty for one of this package.
+    """
     own: Any = None if spec is None else spec.own
     if own is None:
         return ""
@@ -273,19 +311,20 @@ def code_of(spec: Spec[Any] | None) -> str:
         return sha256(Path(inspect.getsourcefile(own) or "").read_bytes()).hexdigest()[:12]
     with suppress(OSError, TypeError):
         return sha256(inspect.getsource(own).encode()).hexdigest()[:12]
-    # Code without a source cannot be recognised later.
+    # Without source code the policy cannot be recognised in a later sweep: take a new digest.
     return uuid.uuid4().hex[:12]
 
 
 def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,)) -> None:
-    """Refuse a problem on which policies cannot be compared.
+    """Refuse a problem on which policies cannot run.
 
     Raises
     ------
     InvalidTypeError
-        It is not an instance, a workload or an arrival source.
+        The problem is not an instance, a workload or an arrival source.
     InvalidValueError
-        It has several replicas and no router is given, or the reverse, or no batch time.
+        The problem has several replicas without a router, a router for one machine, or arrivals in
+        seconds without a batch time.
     """
     if not isinstance(problem, Instance | Workload | ArrivalSource):
         reason = "is not an Instance, a Workload or an arrival source"
@@ -301,7 +340,7 @@ def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,
 
 
 def router_specs(routers: AnyRouter | Iterable[AnyRouter] | None) -> Sequence[RouterSpec | None]:
-    """Check a choice of routers; None alone stands for no router.
+    """Return one or several routers as a list of specs, checked; ``[None]`` for no router.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from typing import Any
 from .intervals import LATENCY, MAKESPAN, Interval, Latency
 
 COMPLETED, FAILED, REFUSED, NOT_RUN = "completed", "failed", "refused", "not run"
-"""Status of a trial whose run completed, raised an error, was refused, or has not begun."""
+"""Statuses of a trial whose run served all, raised an error, refused a value, or has not begun."""
 
 NUMBERS = ("cost", "lower", "upper", "certified")
 
@@ -30,11 +30,12 @@ class Trial:
     instance, digest, requests, memory_limit : str, str, int, int
         Name, content hash, number of requests and memory limit of the problem.
     group : str
-        Label of a set of instances; it is not part of the key.
+        Label of the instance's group in the sweep. It does not enter `key`.
     policy, router, predictions : str
-        Labels with parameters. ``router`` is empty on one machine.
+        Labels of the policy, the router and the prediction model, with parameters. ``router`` is
+        empty on one machine.
     seed : int
-        Seed of every random choice of the run.
+        Seed of all random choices of the run.
     goal : str
         ``"latency"``, ``"makespan"``, or ``"on time"`` and the limits of the service level.
     preemption : str
@@ -48,21 +49,23 @@ class Trial:
     reason : str
         Why there is no ratio, in one line; empty if there is one.
     cost : int or Fraction or None
-        Total latency, makespan, or number of requests on time, exactly.
+        Exact cost of the run for the goal: total latency or makespan (rounds or seconds), or number
+        of requests on time.
     lower, upper : int or Fraction or None
         Bounds on the optimum of the goal.
     certified : int or Fraction or None
-        The bound that is proved without a floating-point solver: at most ``lower``.
+        Lower bound on the least total latency that is proved without a floating-point solver, at
+        most ``lower``.
     bound, stop_reason : str
-        Name of the lower bound; why the search ended.
+        Name of the method that computed the bound, and why the search for the optimum ended.
     evictions : int
         Number of evictions and preemptions in the run.
     weight : int
         Sum of the weights of the requests.
     time_limit : float or None
-        Seconds that the search was given.
+        Time limit of the search for the optimum, in seconds.
     asked : str
-        ``preemption`` as the sweep was asked; empty if each policy has its own.
+        Argument ``preemption`` of the sweep, in rounds; empty if it was None.
     source : str
         Name of the arrival source that realised the problem during the run; empty without one.
     code, version : str
@@ -103,18 +106,22 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Hash of what defines the trial: two trials with one key are the same trial."""
+        """Hash of the attributes that define a trial: two trials with the same key are the same.
+
+        They are the problem, the policy with its code and parameters, predictions, router, seed,
+        goal, and the version of the package.
+        """
         named = [self.problem, *(getattr(self, name) for name in KEY)]
         return sha256(repr(named).encode()).hexdigest()[:20]
 
     @property
     def problem(self) -> str:
-        """Name of the arrival source, or digest of the problem without one."""
+        """Name of the arrival source, or the digest of the problem if all requests are given."""
         return self.source or self.digest
 
     @property
     def compared_with(self) -> str:
-        """Name of the optimum."""
+        """Name of the optimum that the cost is divided by, for tables."""
         if self.goal == MAKESPAN:
             return "least makespan"
         if self.goal != LATENCY:
@@ -130,18 +137,18 @@ class Trial:
 
     @property
     def is_proved(self) -> bool:
-        """Return whether the optimum is known."""
+        """Whether the optimum is known: both bounds are equal."""
         return self.lower is not None and self.lower == self.upper
 
     @property
     def ratio(self) -> Interval | None:
-        """Cost over the optimum; None where ``reason`` says why."""
+        """Cost divided by the optimum; None if there is none, for the reason in ``reason``."""
         if self.cost is None or self.reason:
             return None
         return Interval.of_share(self.cost, self.optimum)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the trial in the types of JSON, without defaults; fractions are text."""
+        """Return the attributes that differ from their defaults, for JSON; fractions are text."""
         return {
             one.name: str(value) if isinstance(value, Fraction) else value
             for one in fields(self)
@@ -150,12 +157,12 @@ class Trial:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Trial:
-        """Return the trial that `to_json` wrote.
+        """Return the trial of a document that `to_json` returned.
 
         Raises
         ------
         TypeError, ValueError
-            Not such a document.
+            The document has other attributes, or a number that cannot be read.
         """
         numbers = {
             name: Fraction(value) if isinstance(value := stored[name], str) else value
@@ -166,10 +173,10 @@ class Trial:
 
 
 def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
-    """Return trials with the best bounds known on their optima.
+    """Return trials with the best bounds on their optima that any of the trials has.
 
-    All trials that are compared with the same optimum have the same bounds. The cost of a completed
-    run is a bound too, because its schedule is one of those that the optimum is taken over.
+    So all trials that are compared with the same optimum have the same bounds. The cost of a
+    completed run is a bound too, because the optimum is over schedules that include the run's.
     """
     given = list(trials)
     best: dict[Any, Trial] = {}
@@ -182,7 +189,7 @@ def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
 
 
 OF_OPTIMUM = ("lower", "upper", "certified", "bound", "stop_reason", "time_limit")
-"""Attributes that describe the optimum."""
+"""Attributes of a trial that describe the optimum and the search for it, not the run."""
 
 
 def _optimum(trial: Trial) -> tuple[str, ...]:
@@ -190,7 +197,7 @@ def _optimum(trial: Trial) -> tuple[str, ...]:
 
 
 def _better(known: Trial, other: Trial) -> Trial:
-    """Return the first trial with the best bounds of both."""
+    """Return the trial ``known`` with the better of each bound of both trials on their optimum."""
     ends = [known.lower, other.lower], [known.upper, other.upper]
     for one in (known, other):
         if one.status == COMPLETED and not one.reason:
@@ -204,12 +211,12 @@ def _better(known: Trial, other: Trial) -> Trial:
 
 
 def one_line(error: BaseException) -> str:
-    """Return kind and message of an error without line breaks."""
+    """Return the type and the message of an error in one line."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def as_row(trial: Trial) -> dict[str, Any]:
-    """Return the attributes and the ratio of a trial as cells of a table."""
+    """Return the attributes of a trial with its ratio and whether it is proved, by column name."""
     row = asdict(trial)
     return {**row, "ratio": trial.ratio, "proved": trial.is_proved}
