@@ -1,7 +1,7 @@
-"""Pictures of schedules, runs and ratios: matplotlib functions that take ``ax``.
+"""Pictures of schedules, runs and ratios: functions that draw on matplotlib axes ``ax``.
 
-Without ``ax`` each draws into a figure of its own, ``ax.figure``, made for print at that size. None
-touches pyplot or matplotlib's settings. matplotlib is imported when something is drawn.
+Without ``ax`` a function makes a new figure, ``ax.figure``, in a size for print. No function uses
+pyplot or changes matplotlib's settings. matplotlib is imported when something is drawn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Latency, or any figure, against a parameter, with error bars."""
+"""Curves of mean latency, or another quantity, over a parameter, with error bars."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 
 def student_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """Return a mean and the half width of Student's t interval, infinite for a single value.
+    """Return the mean of values and the half width of its Student t confidence interval.
+
+    The half width is infinite for a single value.
 
     Raises
     ------
     InvalidValueError
         There are no values, one is not finite, or the confidence is not between 0 and 1. A run that
-        never ended has no latency: leave it out and name it.
+        never ended has no latency: leave it out, and say so.
     """
     from scipy.stats import t
 
@@ -54,8 +56,8 @@ def latency_curves(
     Parameters
     ----------
     samples : Mapping[str, Mapping[float, Sequence[float]]]
-        For each label, measured values for each x, one value per seed. Eight labels have different
-        colours.
+        For each label (such as a policy) and each x, the measured values, one per seed. Up to eight
+        labels have different colours.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure.
     title : str, default ''

@@ -25,20 +25,20 @@ def gantt(
 ) -> Axes:
     """Draw each request in a row: waiting as a thin line, running as a bar.
 
-    Rows are sorted by arrival, then by the instance's order, from the top. Colour is the output
-    length. A stay that ended in an eviction is hatched; the line of a request that was never
-    served reaches to the end of the run.
+    Rows are sorted by arrival, the earliest at the top. The colour of a bar is the output length of
+    the request. A bar that ends in an eviction is hatched. The line of a request that was never
+    served extends to the end of the run.
 
     Parameters
     ----------
     shown : Schedule, PreemptiveSchedule or Run
-        A schedule, with gaps where it stops a request, or a run in rounds or seconds.
+        A schedule (a stopped request has several bars with gaps), or a run in rounds or seconds.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure as tall as the rows need.
     title : str, default ""
         Title of the axes.
     colorbar : bool, default True
-        Add the scale of output lengths.
+        Whether to add a colour bar for the output lengths.
     """
     holder = shown.problem
     lengths, arrivals, ids = holder.output_lengths, holder.arrival_times, holder.ids
@@ -49,7 +49,7 @@ def gantt(
     colours = length_colours(lengths)
     last = float(end.max(initial=1.0))
     finish = np.full(len(lengths), last)
-    # Stays of a request stand in order of time, so its last one is written last.
+    # The bars of a request are in order of time, so the begin of its last one remains.
     finish[request[completed]] = begin[completed]
     ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
     bars: dict[str, Any] = {"height": 0.78, "zorder": 2}
@@ -79,7 +79,11 @@ def gantt(
 def _stays(
     shown: RoundSchedule | Run,
 ) -> tuple[IntArray, FloatArray, FloatArray, npt.NDArray[np.bool_]]:
-    """List request, begin and end on the clock of each stay, and whether it completed."""
+    """Return the stays of requests in the batch as four arrays of shape (stays,).
+
+    They are the index of the request, begin and end of the stay (in rounds, or in seconds for a run
+    in seconds), and whether the request completed at its end.
+    """
     if isinstance(shown, RoundSchedule):
         stays = stays_of(shown)
         begin = stays.begin.astype(np.float64)
@@ -88,7 +92,7 @@ def _stays(
     if shown.round_end_times is None:
         begin, end = attempts.start_round.astype(np.float64), attempts.end_round.astype(np.float64)
     else:
-        # Rounds are numbered without a gap in continuous time: round r is entry r - 1.
+        # Runs in seconds number their rounds without gaps: round r is entry r - 1 of the arrays.
         rounds = shown.rounds
         begin, end = rounds.starts[attempts.start_round], rounds.ends[attempts.end_round - 1]
     return attempts.request, begin, end, attempts.completed

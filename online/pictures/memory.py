@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from hindsight import Result
 
 FEW_BANDS = 200
-"""More bands have no edges, which would hide them."""
+"""Largest number of bands (stays of requests) that are drawn with edges; more would be hidden."""
 SENT_BACK = "sent back to the queue"
-"""Label of stays that did not end by completion."""
+"""Label in the legend for stays in the batch that ended in an eviction, not by completion."""
 
 
 def stacked_memory(
@@ -34,27 +34,29 @@ def stacked_memory(
     title: str | None = None,
     colorbar: bool = True,
 ) -> Axes:
-    """Draw memory over rounds and M; each request is a band that grows by a token a round.
+    """Draw the memory in use over rounds, as stacked bands of requests below the limit M.
 
-    Round r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion
-    time. Earlier starts lie lower. Colour is the output length; a stay that ended in an eviction
-    is hatched.
+    The height of a band is the memory of a request in tokens, which grows by one each round. Round
+    r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion time.
+    Requests that start earlier are lower. The colour of a band is the output length. A band that
+    ends in an eviction is hatched.
 
     Parameters
     ----------
     shown : Schedule, PreemptiveSchedule or Run
-        A schedule, with a band for each stretch of a request, or a run with its evicted attempts.
+        A schedule (a stopped request has several bands), or a run, with bands of evicted requests
+        too.
     ax : Axes or None, default None
         The axes to draw on; None makes a new figure.
     title : str or None, default None
         Title of the axes; None writes the policy and the total latency.
     colorbar : bool, default True
-        Add the scale of output lengths.
+        Whether to add a colour bar for the output lengths.
 
     Raises
     ------
     ValueError
-        A run with requests held midway (see `stays_of`).
+        The memory of a request in the run does not grow by a token per round (see `stays_of`).
     """
     ax = style.axes_or_new(ax)
     _draw_bands(ax, shown, _last_round(shown), [ax] if colorbar else [])
@@ -68,7 +70,7 @@ def stacked_memory(
 def policy_and_optimum(
     run: Run, optimum: Result, *, axes: Sequence[Axes] | None = None
 ) -> Sequence[Axes]:
-    """Draw a policy's run above the optimum of its instance, with `stacked_memory` on equal axes.
+    """Draw the memory of a policy's run above that of the optimal schedule, with equal axes.
 
     Parameters
     ----------
@@ -77,16 +79,16 @@ def policy_and_optimum(
     optimum : Result
         Result of `hindsight.solve` for ``run.instance``, with preemption or without.
     axes : Sequence[Axes] or None, default None
-        Two axes; by default one above the other in a new figure.
+        Two axes, for the run and for the optimum; None makes a new figure with one above the other.
 
     Raises
     ------
     MismatchError
-        The run and the optimum belong to different instances, or it is the makespan's.
+        The run and the optimum belong to different instances, or the optimum is of a quantile.
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
-        No schedule of the round model describes the run.
+        No schedule in rounds has the completions of the run.
     """
     found, schedule = ratio(run, optimum), optimum.schedule
     if axes is None:
@@ -107,19 +109,22 @@ def policy_and_optimum(
 
 
 def length_colours(output_lengths: IntArray) -> Any:
-    """Map the output lengths of an instance to colours, as matplotlib does."""
+    """Return a matplotlib ``ScalarMappable`` that maps the output lengths to colours."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
-    # The yellow end is left out: too pale on white paper.
+    # The yellow end of the colour map is left out, because it is too pale on white paper.
     shades = ListedColormap(colormaps[style.LENGTH_COLOURS](np.linspace(0.05, 0.93, 256)))
     low, high = int(output_lengths.min()), int(output_lengths.max())
     return ScalarMappable(Normalize(low, max(high, low + 1)), shades)
 
 
 def length_scale(axes: Sequence[Axes], output_lengths: IntArray) -> None:
-    """Add the scale of `length_colours` beside the axes, unless there is a single length."""
+    """Add a colour bar for `length_colours` at the right of the axes.
+
+    Nothing is added if all output lengths are equal.
+    """
     distinct = np.unique(output_lengths)
     if len(distinct) < 2:
         return
@@ -163,15 +168,17 @@ def _draw_bands(
 def stacked(
     begin: IntArray, held: IntArray, rounds: IntArray
 ) -> list[tuple[int, IntArray, IntArray]]:
-    """Stack stays in the cache: row, bottom and top in tokens of each, in order of stacking.
+    """Stack the bands of stays in the batch: return index, bottom and top of each, lowest first.
 
-    The earlier its start the lower a band, then the later its end. The order of two bands never
-    changes, and none lies above free memory: a completion frees the top of the stack.
+    Bottom and top are in tokens, one entry for each round of the stay. A stay that begins earlier
+    is lower, and of equal begins the one that ends later. Bands leave no gap between each other,
+    and the order of two bands never changes.
 
     Parameters
     ----------
-    begin, held, rounds : int64 array
-        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``; shape (stays,).
+    begin, held, rounds : int64 array, shape (stays,)
+        A stay holds ``held + k`` tokens in its k-th round, which is round ``begin + k``, for
+        k = 1 .. ``rounds``.
     """
     end = begin + rounds
     height = np.zeros(int(end.max(initial=0)) + 1, dtype=np.int64)
@@ -186,17 +193,20 @@ def stacked(
 
 
 class Stays(NamedTuple):
-    """Stays of requests in the batch, as columns of shape (k,).
+    """Stays of requests in the batch, as columns of shape (stays,).
+
+    A stay is a series of successive rounds in which a request is in the batch.
 
     Attributes
     ----------
     request : int64 array
         Index of the request.
     begin, held, rounds : int64 array
-        A stay holds ``held + k`` tokens in its k-th round, which is ``begin + k``.
+        A stay holds ``held + k`` tokens in its k-th round, which is round ``begin + k``, for
+        k = 1 .. ``rounds``.
     completed : bool array
-        Whether the stay ended by completion; otherwise the request was sent back. In a schedule
-        all have: a stopped request loses nothing.
+        Whether the request completed at the end of the stay; False if it was evicted and sent back
+        to the queue. It is True for all stays of a schedule, where a stopped request loses nothing.
     """
 
     request: IntArray
@@ -207,13 +217,13 @@ class Stays(NamedTuple):
 
 
 def stays_of(shown: RoundSchedule | Run) -> Stays:
-    """Return every stay of a schedule or a run.
+    """Return all stays of requests in the batch, of a schedule or a run.
 
     Raises
     ------
     ValueError
-        The run held requests midway or processed prompts in chunks, so that a stay does not grow by
-        a token per round.
+        The run paused requests that kept their memory, or processed prompts in chunks, so that the
+        memory of a stay does not grow by a token per round.
     """
     if isinstance(shown, RoundSchedule):
         columns = shown.stretch_columns
@@ -231,7 +241,7 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
 
 
 def draw_limit(ax: Axes, memory_limit: int) -> None:
-    """Draw the memory limit as a line with its value at the left."""
+    """Draw the memory limit (tokens) as a horizontal line with its value at the left."""
     ax.axhline(memory_limit, color=style.LIMIT, linewidth=1.0, gid="memory-limit")
     place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     text: Any = {"xytext": (3, 2), "fontsize": style.TEXT_POINTS, "color": style.LIMIT}

@@ -1,7 +1,7 @@
 """Write a self-contained page: an answer, then sentences, tables and pictures.
 
-A page is one HTML file without scripts. It follows the reader's light or dark style and stays
-readable at a width of 400 pixels. Pictures are matplotlib's, as SVG in the page.
+A page is one HTML file without scripts. It is light or dark as the reader's browser is set, and
+readable at a width of 400 pixels. Pictures are matplotlib figures, as SVG in the page.
 
 >>> import pandas
 >>> table = pandas.DataFrame({"policy": ["mc-sf", "vllm"], "mean ratio": [1.02, 1.31]})
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     Content: TypeAlias = "str | Sequence[str] | DataFrame | Axes | Figure"
 
 FIGURE_WIDTH = 4.2
-"""Inches of a picture whose letters keep their size on a telephone: `style.new_axes(4.2, 2.6)`."""
+"""Width in inches of a picture that a telephone shows without shrinking its letters."""
 
 FIGURE = re.compile(r"(?:[\d(\[?+-](?:[\d.,?()\[\] %+-]|to)*)?").fullmatch
-"""Text of a figure, an interval or a share."""
+"""Match of a cell that is a number, an interval or a percentage; such cells are right-aligned."""
 
 COLOURS = {
     style.INK: "currentColor",
@@ -51,7 +51,7 @@ COLOURS = {
     style.GRID: "var(--rule)",
     style.LIMIT: "var(--red)",
 }
-"""Colours of a picture that differ between the light and the dark style of a page."""
+"""Colours in a picture, with the CSS colours that replace them to suit a light or dark page."""
 
 
 def page(
@@ -60,29 +60,29 @@ def page(
     content: Sequence[Content],
     sections: Mapping[str, Sequence[Content]] | None = None,
 ) -> str:
-    """Write a page as HTML.
+    """Return a page as HTML.
 
-    A string is a paragraph, a sequence of strings a list, a DataFrame a table (with its index if
-    the index has a name) and Axes or a Figure a picture. Text is escaped.
+    In the content a string is a paragraph, a sequence of strings a list, a DataFrame a table (with
+    its index if the index has a name), and Axes or a Figure a picture. Text is escaped.
 
     Parameters
     ----------
     title : str
-        Title of the page, above the answer in small type where it differs: for example the name of
-        the input.
+        Title of the page, for example the name of the input. It stands above the answer in small
+        type if it differs from the answer.
     answer : str
-        The answer in one sentence, the heading of the page.
+        Heading of the page: the answer in one sentence.
     content : Sequence[str | Sequence[str] | DataFrame | Axes | Figure]
-        The first screen, below the answer.
+        Content below the answer, visible when the page is opened.
     sections : Mapping[str, Sequence], optional
-        Content by heading; a section is folded until the reader opens it.
+        Further content by heading. A section is folded until the reader opens it.
     """
     folded = (
         f"<details><summary><h2>{escape(heading)}</h2></summary>\n{_contents(items)}</details>\n"
         for heading, items in (sections or {}).items()
     )
     frame = Template((resources.files(__package__ or "") / "page.html").read_text("utf-8"))
-    # substitute() replaces in one pass, so "$" in a name stays as it is.
+    # `substitute` replaces in one pass, so a "$" in the inserted text stays as it is.
     return frame.substitute(
         title=escape(title),
         above="" if title == answer else f'<p class="small">{escape(title)}</p>',
@@ -108,7 +108,7 @@ def _content(item: Any) -> str:
 
 
 def _table(frame: DataFrame) -> str:
-    """Write a frame; text is aligned to the left, figures to the right."""
+    """Return a DataFrame as an HTML table, with text aligned to the left, numbers to the right."""
     if any(frame.index.names):
         frame = frame.reset_index()
     columns = [list(frame[name]) for name in frame]
@@ -126,7 +126,10 @@ def _table(frame: DataFrame) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Write a figure with at most four decimals and commas between thousands."""
+    """Return the HTML text of a cell: numbers with up to four decimals and thousands separators.
+
+    None and NaN give an empty cell.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
@@ -135,7 +138,11 @@ def _cell(value: Any) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float, float]], x_label: str, base: float = 0.0) -> Axes:
-    """Draw a bar below each name, as wide as a telephone: from ``base`` to low, pale up to high."""
+    """Draw a horizontal bar below each name, from ``base`` to low, and in a pale colour to high.
+
+    ``rows`` have (name, low, high), the ends of the interval of a number. The picture is as wide as
+    a telephone.
+    """
     ax: Axes = style.new_axes(FIGURE_WIDTH, 0.6 + 0.4 * len(rows))
     at: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     for place, (name, low, high) in enumerate(rows):
@@ -151,9 +158,9 @@ def bars(rows: Sequence[tuple[str, float, float]], x_label: str, base: float = 0
 
 
 def svg(drawn: Axes | Figure) -> str:
-    """Write a figure as SVG; its colours follow the light or dark style of the page."""
+    """Return a figure as SVG for a page, with colours that follow its light or dark style."""
     figure = style.figure_of(drawn)
-    # Wider pictures scroll on a telephone rather than shrink until nothing can be read.
+    # On a telephone a wide picture scrolls, as it could not be read if it shrank to the width.
     least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '
     text = style.file_of(figure, ".svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_COLOURS = (*OKABE_ITO, "#8a8a8a")
-"""Okabe and Ito's palette, distinct under every common form of colour blindness, and grey."""
+"""Colours of lines: Okabe and Ito's palette, which colour-blind people distinguish, and grey."""
 LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "d")
-"""Markers that distinguish lines in print without colours."""
+"""Markers of lines, which distinguish them in print without colours."""
 LINE_STYLES = ("-", "--", "-.", ":")
 LENGTH_COLOURS = "viridis"
 LOST = "#ececec"
@@ -28,15 +28,16 @@ INK = "#222222"
 QUIET = "#8a8a8a"
 TEXT_POINTS = 8.0
 DATES = {".png": (), ".svg": ("Date",), ".pdf": ("CreationDate",)}
-"""Names of dates in files by suffix."""
+"""By suffix of an image file, its metadata with the date, left out so that files are repeatable."""
 
 
 def new_axes(
     width: float = 6.4, height: float = 2.6, rows: int = 1, columns: int = 1, **shared: Any
 ) -> Any:
-    """Axes of a new figure, sizes in inches; an array of Axes for several.
+    """Return the axes of a new figure of ``width`` x ``height`` inches.
 
-    The figure is not registered with pyplot, so nothing has to be closed.
+    With several rows or columns the result is an array of Axes. The figure is not registered with
+    pyplot, so nothing has to be closed. Further arguments are those of ``Figure.subplots``.
     """
     from matplotlib.figure import Figure
 
@@ -45,13 +46,13 @@ def new_axes(
 
 
 def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 2.6) -> Axes:
-    """Return the axes given, or those of a new figure."""
+    """Return ``ax``, or the axes of a new figure (sizes in inches) if it is None."""
     axes: Axes = new_axes(width, height) if ax is None else ax
     return axes
 
 
 def line(place: int) -> dict[str, Any]:
-    """Return colour, marker and dashes of the line at a place among several."""
+    """Return the colour, marker and dashes of line number ``place``, for ``Axes.plot``."""
     return {
         "color": LINE_COLOURS[place % len(LINE_COLOURS)],
         "marker": LINE_MARKERS[place % len(LINE_MARKERS)],
@@ -61,7 +62,7 @@ def line(place: int) -> dict[str, Any]:
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
-    """Set the title and the labels in small type, and thin the frame."""
+    """Set title and axis labels in small type, and draw thin lines at the left and bottom only."""
     if title:
         ax.set_title(title, loc="left", fontsize=TEXT_POINTS + 1, color=INK)
     ax.set_xlabel(x, fontsize=TEXT_POINTS, color=INK)
@@ -74,7 +75,7 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """Add a frameless legend if a label is set, by default above the axes at the right."""
+    """Add a legend without a frame if anything has a label, by default above the axes at right."""
     labels = ax.get_legend_handles_labels()[1]
     if labels:
         plain: dict[str, Any] = {"frameon": False, "fontsize": TEXT_POINTS, "handlelength": 1.6}
@@ -94,7 +95,7 @@ def file_of(drawn: Axes | Figure, suffix: str) -> bytes:
     import matplotlib
 
     stream = io.BytesIO()
-    # Letters stay letters.
+    # Text in SVG files stays text, and is not turned into paths.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "llm-hindsight"}):
         undated = dict.fromkeys(DATES[suffix])
         figure_of(drawn).savefig(stream, format=suffix[1:], dpi=200, metadata=undated)
@@ -102,12 +103,12 @@ def file_of(drawn: Axes | Figure, suffix: str) -> bytes:
 
 
 def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
-    """Write the figure as PNG, SVG or PDF by the suffix: equal figures give equal bytes.
+    """Write a figure to a PNG, SVG or PDF file, as the suffix says; equal figures give equal bytes.
 
     Raises
     ------
     InvalidValueError
-        Another suffix.
+        The suffix is not .png, .svg or .pdf.
     OSError
         The folder is missing or not writable; no partial file is left.
     """
