@@ -1,4 +1,4 @@
-"""A table, and how it is written: Markdown and LaTeX."""
+"""A table of text cells, and its form in Markdown and in LaTeX."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from pathlib import Path
 from typing import Any
 
 LATEX_LETTERS = 75
-"""Of a line of a page."""
+"""Sum of the longest cells of all columns, in letters, above which LaTeX shrinks a table to fit."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells ready for print.
+    """A table whose cells are text ready for print.
 
     Attributes
     ----------
     title : str
-        One line, or empty.
+        Title in one line, or empty.
     columns : tuple[str, ...]
-        Headings.
+        Headings of the columns.
     rows : tuple[tuple[str, ...], ...]
-        As many cells each as there are headings.
+        Rows, each with one cell for each column.
     text_columns : frozenset[str]
-        Headings whose cells are aligned to the left; the others are numbers.
+        Headings of the columns with text, aligned to the left. The others have numbers, aligned to
+        the right.
     main_columns : tuple[str, ...]
-        Headings of the columns that a narrow terminal shows, the most important first. Other
-        headings may be named too. Empty: all columns, the most important on the left.
+        Headings in order of importance. A narrow terminal shows these columns before others, as
+        many as fit. Headings that the table lacks are ignored. Empty: columns are important from
+        left to right.
     """
 
     title: str
@@ -37,7 +39,7 @@ class Table:
     main_columns: tuple[str, ...] = ()
 
     def to_markdown(self) -> str:
-        """Write a pipe table below its title."""
+        """Return the table in Markdown, with its title in bold above it."""
         rule = [":---" if name in self.text_columns else "---:" for name in self.columns]
         body = [self.columns, tuple(rule), *self.rows]
         lines = [f"**{_escape(self.title)}**", ""] if self.title else []
@@ -47,16 +49,18 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_latex(self, notes: Iterable[str] = ()) -> str:
-        """Write a ``table`` with the rules of booktabs, its title as the caption, notes below it.
+        """Return the table as a LaTeX ``table`` for the package booktabs.
 
-        One too wide for a page is shrunk to the width of the text, for which it needs graphicx.
+        Its title is the caption, and ``notes`` stand below it. A table with more than
+        `LATEX_LETTERS` letters in a line is shrunk to the width of the text, which needs the
+        package graphicx.
         """
         columns = zip(self.columns, *self.rows, strict=True)
         wide = sum(max(map(len, column)) for column in columns) > LATEX_LETTERS
         alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
         escaped = [[_escape_latex(cell) for cell in row] for row in (self.columns, *self.rows)]
         for row in escaped:
-            # A row that begins so would pass for an argument of the line break before.
+            # After a line break LaTeX would take "[" or "*" as an argument of it.
             if row and row[0].startswith(("[", "*")):
                 row[0] = "{" + row[0] + "}"
         head, *body = (" & ".join(row) + r" \\" for row in escaped)
@@ -81,10 +85,10 @@ def table_of(
     main: Sequence[str] = (),
     numbers: Collection[str] = (),
 ) -> Table:
-    """Make a table of rows of values by heading; a heading that a row lacks is an empty cell.
+    """Make a table of rows that are dictionaries of values by heading.
 
-    Columns of strings are aligned to the left, except those named as ``numbers``. ``main`` are the
-    `main_columns`.
+    A heading that a row lacks, or None, gives an empty cell. Columns with strings or paths are text
+    and aligned to the left, except those in ``numbers``. ``main`` becomes `Table.main_columns`.
     """
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
     filled = [[row.get(name) for name in columns] for row in rows]
@@ -111,8 +115,8 @@ _LATEX = str.maketrans(
 
 
 def _escape_latex(cell: str) -> str:
-    # One pass over the text, so that the braces of a replacement are not escaped again.
-    # LaTeX would make a dash of two hyphens.
+    # `translate` replaces in one pass, so the braces that it inserts are not escaped again.
+    # "-{}-" keeps LaTeX from turning two hyphens into a dash.
     return " ".join(cell.translate(_LATEX).replace("--", "-{}-").split())
 
 

@@ -1,10 +1,10 @@
-"""Tasks performed in this process, in worker processes, or by an executor of the user.
+"""Perform tasks in this process, in worker processes, or by an executor of the user.
 
-A worker process that dies ends only its task, which comes back with a `BrokenExecutor`. If the
-parent process ends in any way, its workers end too.
+If a worker process dies, only its task is lost: the task is returned with a `BrokenExecutor`. If
+the parent process ends in any way, its workers end too.
 
 After Ctrl-C no further task begins. Running tasks receive the signal: a solve in a task ends with
-the bounds found so far, and the task comes back. A second Ctrl-C kills the workers.
+the bounds found so far, and the task is returned. A second Ctrl-C kills the workers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,19 @@ POLL_SECONDS = 0.2
 
 
 class Outcome(NamedTuple):
-    """A task with its place among the tasks, and its result or the exception that it raised."""
+    """A performed task with its result or its exception.
+
+    Attributes
+    ----------
+    place : int
+        Index of the task among all tasks.
+    task : Any
+        The task, the argument of the function.
+    result : Any
+        Result of the function; None after an exception.
+    error : BaseException or None
+        Exception that the function raised, or a `BrokenExecutor` if its worker process died.
+    """
 
     place: int
     task: Any
@@ -41,7 +53,7 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
 
     def value(self) -> Any:
-        """Return the result of the task; raise the exception of the task instead, if any."""
+        """Return the result of the task, or raise its exception."""
         if self.error is not None:
             raise self.error
         return self.result
@@ -56,20 +68,22 @@ def perform(
 ) -> Generator[Outcome, None, None]:
     """Call a function for each task; yield outcomes in the order in which the calls end.
 
-    After Ctrl-C, fewer outcomes than tasks are yielded. Close the iterator, or exhaust it.
+    After Ctrl-C, fewer outcomes than tasks are yielded. The caller has to exhaust or close the
+    iterator, which ends the workers.
 
     Parameters
     ----------
     function : Callable[[Any], Any]
-        Sent to workers by value where it has no importable module.
+        Function of one task. It may be local: workers get it by value if they cannot import it.
     tasks : Iterable[Any]
-        Read as calls begin. An iterator may have further tasks after outcomes have been yielded.
+        Tasks, read one by one as calls begin. So an iterator may produce tasks that depend on
+        outcomes yielded before.
     jobs : int, default 1
-        Number of worker processes; 1 performs the tasks in this process, where exceptions are not
-        caught. Workers import the main module: a script must guard its entry with
+        Number of worker processes. 1 performs the tasks in this process, and exceptions of the
+        function are raised here. Workers import the main module: a script must guard its entry with
         ``if __name__ == "__main__"``.
     executor : concurrent.futures.Executor or None, default None
-        Performs the tasks instead, for example on a cluster.
+        Performs the tasks instead of worker processes, for example on a cluster.
     """
     jobs = as_integer(jobs, None, "jobs", minimum=1)
     if jobs == 1 and executor is None:
@@ -86,7 +100,7 @@ def in_order(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1
     Raises
     ------
     KeyboardInterrupt
-        Ctrl-C.
+        Ctrl-C ended the calls before all tasks were performed.
     BrokenExecutor
         A worker process died.
     """
@@ -116,7 +130,11 @@ def _here(function: Any, numbered: Iterable[tuple[int, Any]]) -> Iterator[Outcom
 def _elsewhere(
     function: Any, numbered: Iterator[tuple[int, Any]], idle: list[Any], pressed: Interruption
 ) -> Iterator[Outcome]:
-    """Perform tasks by workers, each one at a time, or all by an executor of the user."""
+    """Perform tasks in worker processes or by an executor; yield outcomes as calls end.
+
+    ``idle`` has the workers, each of which performs one task at a time, or only an executor of the
+    user, which is given all tasks at once.
+    """
     workers = [one for one in idle if isinstance(one, _Worker)]
     running: dict[Future[Any], tuple[Any, int, Any]] = {}
     interrupted = False
@@ -129,7 +147,8 @@ def _elsewhere(
             if not running:
                 return
             done, _ = futures.wait(running, POLL_SECONDS, futures.FIRST_COMPLETED)
-            # Workers end a task early, an executor of the user does not.
+            # Workers get the first Ctrl-C and return bounds: stop at the second. An executor of the
+            # user does not get it: stop at the first.
             if pressed.presses > bool(workers):
                 return
             if pressed() and not interrupted:
@@ -150,27 +169,28 @@ def _elsewhere(
 
 
 class _Worker:
-    """A process that performs one task at a time; a new process follows one that died.
+    """A worker process that performs one task at a time, and is replaced if it dies.
 
-    Each process has its own pool, because the death of a process breaks the pool for all others.
+    It is a pool of one process, because a process that dies breaks its pool for all processes in
+    it.
     """
 
     def __init__(self, jobs: int) -> None:
-        # Spawned, not forked: HiGHS keeps threads, and a fork copies their locks.
+        # The process is spawned, because a fork would copy the locks of HiGHS's threads.
         start = (get_context("spawn"), _begin, (imported_sources(), jobs))
         self._open = partial(futures.ProcessPoolExecutor, 1, *start)
         self._pool = self._open()
         self._process: Any = None
 
     def submit(self, function: Any, call: bytes) -> Future[Any]:
-        # The tracker would unblock the signal when it starts, together with the first process.
+        # Start multiprocessing's resource tracker now: its start unblocks SIGINT.
         resource_tracker.ensure_running()
-        # Ctrl-C waits until a new process has its handler.
+        # A new process inherits the blocked SIGINT, and unblocks it when it has set its handler.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             future = self._pool.submit(function, call)
         except BrokenExecutor:
-            # The process died with its last task, or since.
+            # The process has died: start another one.
             self._pool = self._open()
             future = self._pool.submit(function, call)
         finally:
@@ -179,12 +199,12 @@ class _Worker:
         return future
 
     def interrupt(self) -> None:
-        """Send Ctrl-C: a terminal sends it to workers as well, a notebook does not."""
+        """Send SIGINT to the process, which only a terminal does by itself at Ctrl-C."""
         with suppress(ProcessLookupError, ValueError):
             os.kill(self._process.pid, signal.SIGINT)
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, even in the middle of a task."""
         if self._process is not None:
             self._process.kill()
         self._pool.shutdown(cancel_futures=True)
@@ -196,12 +216,15 @@ def _call(pickled: bytes) -> Any:
 
 
 def _begin(sources: Sequence[str], jobs: int) -> None:
-    """Prepare a worker process."""
+    """Prepare a new worker process, one of ``jobs``: import the user's modules, handle Ctrl-C.
+
+    ``sources`` are the files and modules of the user that the parent process has imported.
+    """
     from hindsight.runtime.resources import share_memory
 
     share_memory(jobs)
     for source in sources:
-        # A task that needs a missing one says so.
+        # A module that cannot be imported here is an error only in a task that needs it.
         with suppress(InvalidValueError):
             import_sources([source])
     # A solve in the worker counts Ctrl-C and ends early; a worker without a solve ignores it.
