@@ -1,4 +1,4 @@
-"""Check a custom policy or bound on what every one of its kind must hold."""
+"""Subcommand `check`: check that a custom policy or bound keeps the rules of its kind."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def check(
     """Check a custom policy or bound on drawn instances, smallest first.
 
     A policy must be deterministic, keep to the memory limit, read no unknown output length, and
-    complete every request. A bound must not exceed the optimum of any instance, which are tiny.
+    complete every request. A bound must not exceed the optimum of any of the tiny instances.
 
-    Exit status 1 if a check fails: it shows the smallest instance found, and Python code that
-    repeats the failure.
+    If a check fails, the smallest such instance is shown with Python code that repeats the failure,
+    and the exit status is 1.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def check(
     count : NUMBER
         Number of drawn instances.
     seed : NUMBER
-        Seed of every random choice.
+        Seed of all random choices.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     check_json(json)
     report: hindsight.testing.CheckReport

@@ -29,17 +29,17 @@ from instances.errors import printable
 from online.tables import Table
 
 FAILED_STATUS = 1
-"""Exit status where the answer is no, or part of it failed."""
+"""Exit status if the answer is no (a check failed), or if a part of the answer is missing."""
 
 ERROR_STATUS = 2
 
 INTERRUPTED_STATUS = 130
-"""Exit status that a shell expects of a command ended by Ctrl-C."""
+"""Exit status after Ctrl-C, as shells expect it: 128 + SIGINT."""
 
 INTERRUPTED = "interrupted"
 
 PACKAGES = ("instances", "hindsight", "online")
-"""Packages whose exceptions are messages to the user."""
+"""Packages whose exceptions are printed in one line, without a traceback."""
 
 LISTED = {
     "policy": "policies",
@@ -48,20 +48,20 @@ LISTED = {
     "batch time": "presets",
     "instance or set of the library": "library",
 }
-"""What `show` lists, by what errors call a name."""
+"""Argument of `show` that lists the known names, by the kind of name in an `UnknownNameError`."""
 
 LEAST_WIDTH = 24
-"""Cells down to which a column of text is narrowed."""
+"""Least width, in terminal cells, to which a column of text is narrowed to fit the terminal."""
 
 GAP = 2
-"""Blanks between columns, and between a name and its value."""
+"""Number of blanks between columns of a table, and between a name and its value."""
 
 UNLIMITED = 10**6
-"""Cells of a line of a file."""
+"""Width in cells for output to a file, whose lines are not wrapped."""
 
 
 class CommandError(Exception):
-    """Command line that cannot be run as it is."""
+    """Invalid combination of arguments of a command; its message is printed in one line."""
 
 
 def fail(message: str) -> NoReturn:
@@ -76,8 +76,8 @@ def fail(message: str) -> NoReturn:
 
 
 def complain(message: object, kind: str = "error") -> None:
-    """Print one line on the error output; ``kind`` is its first word."""
-    # Names of files and text of logs may hold terminal control codes.
+    """Print a message in one line on the error output, after the word ``kind``."""
+    # File names and text of logs may contain terminal control codes: escape them.
     print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
@@ -85,17 +85,18 @@ def complain(message: object, kind: str = "error") -> None:
 
 
 _PARAMETER = re.compile(r"^(\w+) : (.+)\n((?: +.+\n?)+)", re.MULTILINE)
-"""An entry of a section of a docstring: name, form and text."""
+"""An entry of the section Parameters in a docstring: name, form (as in FILE.json) and help text."""
 
 _unwritten: list[str] = []
-"""Why outputs could not be written."""
+"""Error messages of outputs that could not be written, printed at the end of the command."""
 
 
 def described(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with the help that the section Parameters of its docstring gives.
+    """Return a function as Typer takes it, with help texts from its docstring.
 
-    A parameter ``name : FORM`` is an argument, or an option if it comes after ``*``. Typer's own
-    declarations stay as they are.
+    In the section Parameters the entry ``name : FORM`` makes an argument, or an option
+    ``--name FORM`` if the parameter is keyword-only. Parameters that already have a declaration for
+    Typer keep it.
     """
     about, _, section = (inspect.getdoc(function) or "").partition("\nParameters\n")
     hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
@@ -120,19 +121,22 @@ def described(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
-    """Run a function as a program whose options are its parameters."""
+    """Run a function as a program whose arguments and options are its parameters, and exit."""
     application = typer.Typer(add_completion=False, rich_markup_mode=None)
     application.command()(described(command))
     run_application(application)
 
 
 def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
-    """Run the command line with the functions of these names in the modules of these names."""
+    """Run the subcommand that the command line names, and exit.
+
+    Each subcommand is a function in the module of its own name in `online.commands`.
+    """
     application = typer.Typer(rich_markup_mode=None)
-    # With a callback a single subcommand keeps its name.
+    # Without a callback Typer would run a single subcommand without its name.
     application.callback()(lambda: None)
     called = {*sys.argv[1:2]}.intersection(subcommands)
-    # Only the module of the subcommand that is called is imported.
+    # Import only the module of the called subcommand, or all modules for a help text.
     for name in called or subcommands:
         function = getattr(import_module(f"{__package__}.{name}"), name)
         application.command(name)(described(function))
@@ -142,32 +146,35 @@ def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
 
 
 def run_application(application: typer.Typer, program: str | None = None) -> NoReturn:
-    """Run a command line; errors that the user can cause become one line and status 2."""
+    """Run a command line and exit.
+
+    Errors that the user can cause are printed in one line and give exit status 2.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # The parent process closed this stream.
+            # The stream is None if the parent process closed it: write to nowhere.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    # Names may contain characters that the encoding lacks.
+    # Names may contain characters that the encoding of the output lacks: print them escaped.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    # The first Ctrl-C raises; a second soon after does not disturb the cleanup.
+    # The first Ctrl-C raises KeyboardInterrupt; a second soon after does not disturb the cleanup.
     ctrl_c, status, message = Interruption(raises_from=1), ERROR_STATUS, ""
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
         command: Any = typer.main.get_command(application)
-        # Not `command.main`, which ends by itself at Ctrl-C and at a closed output.
+        # `command.main` is not used, because it handles Ctrl-C and a closed output itself.
         with command.make_context(program or Path(sys.argv[0]).name, sys.argv[1:]) as context:
             status = command.invoke(context) or 0
     except typer.Exit as end:
         status = end.exit_code
     except BaseException as error:
-        # A library may have turned Ctrl-C into something else.
+        # A library may have turned the KeyboardInterrupt into another exception.
         message = _explanation(error) or (INTERRUPTED if ctrl_c.raised else "")
         if not message and not isinstance(error, BrokenPipeError):
             raise
         status = INTERRUPTED_STATUS if message == INTERRUPTED else ERROR_STATUS
-    # All that is left is to print messages.
+    # Only messages remain to be printed: ignore Ctrl-C from here on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         sys.stdout.flush()
@@ -180,7 +187,10 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
 
 
 def _explanation(error: BaseException) -> str:
-    """Explain an expected error in a line; return no text for a bug, or if nobody reads on."""
+    """Return the message of an error that the user can cause, in one line.
+
+    It is empty for a bug, and for a broken pipe.
+    """
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return INTERRUPTED
     if hasattr(error, "format_message"):
@@ -193,7 +203,7 @@ def _explanation(error: BaseException) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
-    # The reader of a broken pipe (head, less) has seen enough.
+    # A broken pipe is not an error: its reader (head, less) wanted no more lines.
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
         reason = error.strerror or str(error)
         if isinstance(error, IsADirectoryError):
@@ -207,7 +217,10 @@ def _explanation(error: BaseException) -> str:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Postpone the error of an output that cannot be written, so that nothing else is lost."""
+    """Postpone the error of a file that cannot be written to the end of the command.
+
+    So the other outputs are still written and printed.
+    """
     try:
         yield
     except OSError as error:
@@ -217,13 +230,24 @@ def writing() -> Iterator[None]:
 def check_output(
     path: Path | None, suffixes: Sequence[str], option: str = "--out", source: Path | None = None
 ) -> None:
-    """Refuse an output that could not be written, before anything is computed.
+    """Refuse the path of an output that could not be written, before anything is computed.
+
+    Parameters
+    ----------
+    path : Path or None
+        Path of the output; None for no output.
+    suffixes : Sequence[str]
+        Allowed suffixes.
+    option : str, default "--out"
+        Option that gave the path, for the error message.
+    source : Path or None, default None
+        File that the command reads, which must not be overwritten.
 
     Raises
     ------
     InvalidValueError
-        A suffix that is not one of ``suffixes``, the file ``source`` that is read, a folder, or a
-        file in a folder that does not exist or must not be written to.
+        The path has another suffix, is ``source`` or a folder, or its folder does not exist or is
+        not writable.
     """
     if path is None:
         return
@@ -241,19 +265,19 @@ def check_output(
 
 
 def _console() -> Console:
-    """Return a console as wide as the terminal or as COLUMNS says; a file has no limit."""
+    """Return a console as wide as the terminal or the variable COLUMNS; unlimited for a file."""
     is_limited = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(width=None if is_limited else UNLIMITED)
 
 
 def say(text: str) -> None:
-    """Print lines, wrapped at blanks."""
+    """Print lines of text, wrapped at blanks to the width of the terminal."""
     for line in text.split("\n"):
         print(_wrapped(line), flush=True)
 
 
 def _wrapped(line: str, indent: int = 0) -> str:
-    """Wrap a line at blanks; the lines after the first are indented."""
+    """Wrap a line at blanks to the width of the terminal, with ``indent`` blanks on later lines."""
     return textwrap.fill(
         line,
         _console().width,
@@ -265,19 +289,18 @@ def _wrapped(line: str, indent: int = 0) -> str:
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """Print names and values, one per line; a long value continues below itself."""
+    """Print names and values in two columns, with long values wrapped within their column."""
     place = max(map(len, fields), default=0) + GAP
     for name, value in fields.items():
         line = name.ljust(place) + printable(value)
-        # A single word, such as a digest, is left to the terminal to break.
+        # A value without blanks, such as a digest, is not wrapped.
         print(_wrapped(line, place) if " " in value else line)
 
 
 def print_table(table: Table) -> None:
-    """Print a table: the most important columns that fit, and the names of others.
+    """Print a table: the most important columns that fit, then the names of the others.
 
-    Headings and cells of text continue on the next line after a blank; words and numbers are never
-    broken.
+    Headings and cells of text are wrapped at blanks. Words and numbers are never broken.
     """
     if table.title:
         say(table.title)
@@ -297,7 +320,7 @@ def print_table(table: Table) -> None:
         width = least[name] + min(spare, missing)
         spare -= min(spare, missing)
         grid.add_column(justify="left" if name in text else "right", width=width)
-    # Text, because a name such as "uniform[seed=1]" would pass for rich's markup.
+    # `Text` cells, because rich would read a name such as "uniform[seed=1]" as markup.
     grid.add_row(*map(Text, shown))
     grid.add_row(*(Rule(characters="-", style="") for _ in shown))
     for row in zip(*(columns[name] for name in shown), strict=True):
@@ -310,7 +333,7 @@ def print_table(table: Table) -> None:
 
 
 def _least_width(name: str, cells: Sequence[str], is_text: bool) -> int:
-    """Return the least width of a column: its heading and its text are broken at blanks."""
+    """Return the least width of a column in cells, with heading and text wrapped at blanks."""
     words = [cell_len(word) for text in (name, *cells) for word in text.split()]
     longest = max(map(cell_len, [name, *cells] if is_text else cells), default=0)
     return max([min(LEAST_WIDTH, longest) if is_text else longest, *words])
@@ -318,9 +341,9 @@ def _least_width(name: str, cells: Sequence[str], is_text: bool) -> int:
 
 @contextmanager
 def progress_bar(total: int | None = None) -> Iterator[Callable[[float, str], None]]:
-    """Show a bar on the error output if it is a terminal; yields ``update(done, text)``.
+    """Show a progress bar on the error output if it is a terminal.
 
-    Without a total the bar only moves.
+    Yields a function ``update(done, text)``. Without a total the bar moves without a measure.
     """
     console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
     shown = Progress(

@@ -1,4 +1,4 @@
-"""Instances of any source as JSON files: draws of generators, windows of traces."""
+"""Subcommand `generate`: instances from generators, traces or the library, as JSON files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def generate(sources: list[str], *, out: Path | None = None, json: Path | None =
         count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md has their
         settings.
     out : FILE.json or FOLDER
-        A file for the instance, or a folder (made if missing) with a file for each, called by its
-        name; default: write nothing.
+        File for the instance, or folder (made if missing) with a file for each instance, named
+        after it; default: write nothing.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     is_folder = out is not None and (out.is_dir() or not out.suffix)
     if not is_folder:

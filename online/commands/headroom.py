@@ -1,4 +1,4 @@
-"""Headroom of a log: today's latency, the limit of every scheduler, what a proposal saves."""
+"""Subcommand `headroom`: today's latency in a log, the limit of every scheduler, and savings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .options import chosen_policies, service_level
 from .sources import LOG_SETTINGS, Source, parse_source, trace_options
 
 LEAST_SHARE = 0.25
-"""Of the time limit, for the computation, however long the log takes to read."""
+"""Least share of the time limit for the computation, however long reading the log takes."""
 
 READING = ("format", "columns", "bad_rows")
-"""Settings of a log that say how it is read."""
+"""Settings of a log that `instances.read_log` takes; the others choose requests of it."""
 
 
 def headroom(  # noqa: PLR0913
@@ -50,10 +50,11 @@ def headroom(  # noqa: PLR0913
 ) -> int:
     """Compute how much latency the best scheduler could have saved on a log, in seconds.
 
-    Simulations come first: what the scheduler of today has, and what a proposal saves. Bounds
-    follow: no scheduler of these requests is below the limit, whatever it knows. With --slo a table
-    shows the requests on time by number of replicas, today and at most. Ctrl-C and the time limit
-    show what is known so far (exit status 130, and 1 without an answer).
+    Simulations come first: today's scheduler, and how much a proposed policy saves. Bounds follow:
+    no scheduler of these requests has a mean latency below the limit, even if it knows the future.
+    With --slo a table shows the requests on time for several numbers of replicas: of today's
+    scheduler, and at most of any scheduler. After Ctrl-C or the time limit the results so far are
+    shown (exit status 130 after Ctrl-C, 1 without an answer).
 
     Parameters
     ----------
@@ -72,8 +73,8 @@ def headroom(  # noqa: PLR0913
         How the engine counts memory: in tokens, or in blocks of 16 or SIZE tokens. Default: as the
         log states, else tokens.
     policy : NAME[:KEY=VALUE,...] or FILE.py:CLASS
-        Proposal; repeatable. Default: the shortest job first, then all policies that need no
-        parameters.
+        Policy to compare with today's; repeatable. Default: the shortest job first, then all
+        policies that need no parameters.
     today : NAME[:KEY=VALUE,...] or FILE.py:CLASS
         The scheduler of today.
     replicas : NUMBER
@@ -86,15 +87,15 @@ def headroom(  # noqa: PLR0913
     slo_share : SHARE
         Share of the requests that are to keep --slo, at most 1.
     time_limit : SECONDS
-        For everything.
+        Time limit of the whole command.
     quick : FLAG
-        End after the simulations; of a long log, the first 10 s.
+        End after the simulations, after about 10 s; of a long log only the first requests.
     details : FLAG
         Print all tables, facts and notes too.
     out : FILE.html
         Write one self-contained page.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     clock = Clock()
     source = _log_source(log, rule)
@@ -121,7 +122,7 @@ def headroom(  # noqa: PLR0913
             share=slo_share,
             **options,
         )
-        # Reading takes its time too.
+        # The time that reading the log took counts towards the time limit.
         left = max(time_limit - clock.seconds(), LEAST_SHARE * time_limit)
         found = measure_headroom(question, left, quick=quick, progress=_report(update))
     if out is not None:
@@ -134,7 +135,10 @@ def headroom(  # noqa: PLR0913
 
 
 def _log_source(log: str, rule: str | None) -> Source:
-    """Read the log's name and settings; a memory rule is one of the settings."""
+    """Return the log with its settings, from the text LOG and the option --rule.
+
+    The memory rule becomes a setting of the log. Errors end the command.
+    """
     source = parse_source(log, bare="trace")
     if source.kind != "trace":
         fail(f"headroom reads a log, and {log} is not one: give its file")
@@ -144,7 +148,7 @@ def _log_source(log: str, rule: str | None) -> Source:
 
 
 def _report(update: Callable[[float, str], None]) -> Progress:
-    """Show progress, and on a terminal the first answer."""
+    """Return a function that shows progress, and on a terminal prints the first answer."""
 
     def report(done: int, total: int, text: str, first: Headroom | None) -> None:
         update(100 * done // total, text)
@@ -155,7 +159,7 @@ def _report(update: Callable[[float, str], None]) -> Progress:
 
 
 def _parts(found: Headroom, log: RequestLog, *, details: bool) -> list[Any]:
-    """Return what is printed: the answer, tables, facts and remarks."""
+    """Return the parts to print, in order: doubts and answer, tables, facts, and remarks."""
     parts: list[Any] = ["\n".join([*doubts(log, found.question.load), *answer_lines(found)])]
     for title, frame in tables(found).items():
         if details or "by replicas" in title:

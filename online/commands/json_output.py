@@ -22,13 +22,13 @@ from .console import check_output, print_fields, print_table, say, writing
 STANDARD_OUTPUT = Path("-")
 
 _kept: list[TextIO] = []
-"""Standard output, while it is kept for the JSON."""
+"""The stream of standard output, while prints go to the error output and it is kept for JSON."""
 
 
 def check_json(path: Path | None, source: Path | None = None) -> None:
-    """Refuse a file that could not be written, as `check_output` does.
+    """Refuse a path of option --json that could not be written, as `check_output` does.
 
-    If standard output is to have the JSON, other code prints on the error output from here on.
+    For ``-`` (JSON on standard output), all prints go to the error output from here on.
     """
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
@@ -43,10 +43,19 @@ def answer(
     found: Mapping[str, Any],
     *parts: Table | str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> None:
-    """Write the answer of a subcommand as JSON, and print its parts unless JSON is printed.
+    """Write the answer of a subcommand as JSON, and print it unless JSON is on standard output.
 
-    A document is printed with a field per line, several as a table. Without parts the document
-    ``found`` is printed.
+    Parameters
+    ----------
+    path : Path or None
+        File for the JSON, ``-`` for standard output, or None.
+    subcommand : str
+        Name of the subcommand, for the field ``format`` of the JSON.
+    found : Mapping[str, Any]
+        The answer as a document.
+    *parts : Table or str or Mapping or Sequence[Mapping]
+        What is printed: a table, a text, a document with a field per line, or documents as a
+        table. Without parts it is ``found``.
     """
     if path is not None:
         document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
@@ -69,7 +78,7 @@ def answer(
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of documents, with their fields as `lines_of` writes them."""
+    """Return a table with a row for each document and a column for each field (`lines_of`)."""
     lines = [lines_of(row) for row in rows]
     labels = [*dict.fromkeys(label for line in lines for label in line)]
     words = {_label(key) for row in rows for key, it in row.items() if isinstance(it, str | Path)}
@@ -78,7 +87,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def lines_of(document: Mapping[str, Any], within: str = "") -> dict[str, str]:
-    """Return the fields of a document as text by label, except empty ones; of lists only text."""
+    """Return the fields of a document as text by label, without empty fields.
+
+    ``within`` precedes all labels. Fields of inner documents have the label of the outer field in
+    front. Of a list only the strings are kept.
+    """
     lines: dict[str, str] = {}
     for key, value in document.items():
         label = f"{within}{_label(key)}"
@@ -110,7 +123,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def instance_fields(instance: Instance | Workload) -> dict[str, Any]:
-    """Return the fields that say which instance a document is about."""
+    """Return the fields that identify an instance in a document: name, sizes and digest."""
     weight = getattr(instance, "is_weighted", False) and getattr(instance, "total_weight", 0)
     return {
         "instance": instance.name,
@@ -123,7 +136,10 @@ def instance_fields(instance: Instance | Workload) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in the types of JSON: intervals as [low, high], None for an unknown value."""
+    """Convert a value to the types of JSON.
+
+    An interval becomes [low, high], a fraction a float, an infinite or undefined number None.
+    """
     if isinstance(value, Interval):
         return plain(value.ends)
     if isinstance(value, Fraction):

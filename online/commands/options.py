@@ -1,4 +1,4 @@
-"""Options that several subcommands take, each declared once, and the values that they stand for."""
+"""Options that several subcommands have in common, and conversions of their values."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from instances.settings import parse_texts, parse_value
 from online.policy_interface.specs import PolicySpec, policy_specs
 
 DEFAULT_SECONDS = 60.0
-"""Time limit of each optimum or bound: what is proved at all mostly takes less."""
+"""Default time limit, in seconds, of each optimum or bound; most proofs that succeed take less."""
 
 
 def limit_of(seconds: float) -> float | None:
-    """Return the limit that --time-limit stands for; None for infinity."""
+    """Return the value of --time-limit in seconds, or None (no limit) for infinity."""
     return None if seconds == math.inf else seconds
 
 
 LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}
-"""Names that serving benchmarks have for the limits of a `ServiceLevel`."""
+"""Names in serving benchmarks of the limits of a `ServiceLevel`, which --slo accepts too."""
 
 
 def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
-    """Return the service level that the values of --slo make together; None without any.
+    """Return the service level with the limits that the options --slo give; None without any.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        Not of the form NAME=TIME, a limit given twice, or a time that is not a number above 0.
+        A value is not of the form NAME=TIME, a limit is given twice, or a time is not a number
+        above 0.
     UnknownNameError
-        Another name than those of a `ServiceLevel` and their aliases.
+        A name is not a limit of `ServiceLevel` or one of `LIMIT_ALIASES`.
     """
     if not texts:
         return None
@@ -53,9 +54,10 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
 def chosen_policies(
     texts: Sequence[Any] | None, folder: str | os.PathLike[str] = ".", *, deadlines: bool = False
 ) -> list[PolicySpec]:
-    """Return the policies named, see `PolicySpec.read`, or all that need no parameters.
+    """Return the policies that the texts name, or all policies that need no parameters.
 
-    Those that need a service level are among all if there are ``deadlines``.
+    See `PolicySpec.of` for the texts; paths in them are relative to ``folder``. With ``deadlines``
+    all policies include those that need a service level.
     """
     named = [PolicySpec.of(str(text), folder) for text in texts or ()]
     return policy_specs(named or None, deadlines=deadlines)

@@ -1,4 +1,4 @@
-"""Ratios as tables, pages and documents: the screen and the files of the command `ratios`."""
+"""Reports of the subcommand `ratios`: tables on the screen, and files of several formats."""
 
 from __future__ import annotations
 
@@ -20,31 +20,37 @@ from online.trials.trial import COMPLETED, NOT_RUN, Trial, as_row
 SUFFIXES = (".csv", ".md", ".tex", ".html")
 
 FEW_TRIALS = 10
-"""Trials up to which they are shown one by one."""
+"""Largest number of trials with which the screen shows each trial in a row, too."""
 
 FURTHER = ("ratio of totals",)
-"""Columns that only files have."""
+"""Columns of the table of policies that files have and the screen does not."""
 
 IMPORTANT = (*BY, "mean ratio", "proved", "failed", "95 %", "trials", "max ratio")
-"""Columns in the order in which they are kept if a terminal is too narrow for all."""
+"""Columns by importance: a terminal that is too narrow for all shows the first of these."""
 
 MOST_REASONS = 20
 
 
 @dataclass(frozen=True)
 class Report:
-    """Trials as the files and the screen of the command."""
+    """Report on the trials of the subcommand `ratios`, for the screen and for files.
+
+    ``notes`` are remarks on the sources, in the order in which they are printed.
+    """
 
     trials: Sequence[Trial]
     notes: Sequence[str]
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        """Return rows with all columns; the bootstrap is drawn once for screen and files."""
+        """Return the rows of the table of policies with all columns, computed once."""
         return table_rows(self.trials)
 
     def table(self, *, whole: bool = False) -> Table:
-        """Return the means of each policy, in all columns or those of the screen."""
+        """Return the table with the mean ratio of each policy.
+
+        ``whole`` includes the columns that only files have.
+        """
         names = list(dict.fromkeys(one.compared_with for one in self.trials)) or ["optimum"]
         is_latency = all(one.goal == LATENCY for one in self.trials)
         cost = "total latency" if is_latency else self.trials[0].goal.partition(":")[0]
@@ -56,7 +62,7 @@ class Report:
         return table_of(rows, title, main=[_words(name) for name in IMPORTANT])
 
     def _single(self) -> Table:
-        """Return a table with a row for each trial."""
+        """Return a table with a row for each trial: cost, optimum and ratio."""
         costs = dict.fromkeys(_with_unit("cost", one) for one in self.trials)
         optima = dict.fromkeys((_with_unit(one.compared_with, one) for one in self.trials), "")
         rows = [
@@ -75,7 +81,7 @@ class Report:
         return table_of(rows, numbers=(*costs, *optima))
 
     def _reasons(self) -> Table:
-        """Return a table of why trials have no ratio."""
+        """Return a table with the reasons why trials have no ratio, and the number of trials."""
         counts = Counter(
             (one.policy, one.status, one.reason or "no optimum was asked for")
             for one in self.trials
@@ -88,7 +94,7 @@ class Report:
         return table_of(rows, "without a ratio")
 
     def lines(self) -> list[str]:
-        """Return notes."""
+        """Return notes that explain the columns, then the notes of the sources."""
         has_two = len({one.compared_with for one in self.trials}) > 1
         own = {
             "mean ratio, max ratio: proved for these instances": bool(self._rows),
@@ -106,13 +112,13 @@ class Report:
         return [*(note for note, applies in own.items() if applies), *self.notes]
 
     def parts(self, *, whole: bool = False) -> list[Any]:
-        """Return tables and notes: of the screen, or all for a file."""
+        """Return tables and notes in order: those of the screen, or with ``whole`` of a file."""
         single = [self._single(), ""] if whole or len(self.trials) <= FEW_TRIALS else []
         found = [*single, self.table(whole=whole), "", *self.lines(), self._reasons()]
         return [part for part in found if not isinstance(part, Table) or part.rows]
 
     def document(self) -> dict[str, Any]:
-        """Return everything for JSON."""
+        """Return the report as a document for JSON: notes, rows of policies, and trials."""
         return {
             "notes": self.lines(),
             "interrupted": any(one.status == NOT_RUN for one in self.trials),
@@ -121,7 +127,11 @@ class Report:
         }
 
     def text(self, suffix: str) -> str:
-        """Return the text of a file."""
+        """Return the content of a file with this suffix.
+
+        ``.csv`` has a row for each trial, ``.tex`` the table of policies, ``.md`` and ``.html`` the
+        whole report.
+        """
         if suffix == ".csv":
             rows = [_numbers(one) for one in self.trials]
             for row in rows:
@@ -133,7 +143,7 @@ class Report:
             count = len(grouped(self.trials, ["instance", "problem"]))
             sources = ", ".join(dict.fromkeys(map(source_of, self.trials)))
             title = f"{table.title}, {count} instance{'s' * (count != 1)} of {sources}"
-            # Readers of a paper have no command whose options notes could name.
+            # Notes that name options of the command are left out of a table for a paper.
             notes = [note for note in self.lines() if "--" not in note]
             return replace(table, title=title).to_latex(notes)
         parts = self.parts(whole=True)
@@ -169,7 +179,7 @@ def _words(name: str) -> str:
 
 
 def _with_unit(name: str, trial: Trial) -> str:
-    """Add the unit to the name of a cost or an optimum."""
+    """Return the name of a cost or an optimum with its unit, rounds or s; none for counts."""
     if trial.goal.startswith(ON_TIME):
         return name
     return f"{name.removesuffix(' in seconds')}, {'s' if trial.batch_time else 'rounds'}"
@@ -187,7 +197,7 @@ def _cost(trial: Trial) -> Any:
 
 
 def _numbers(trial: Trial) -> dict[str, Any]:
-    """Return the attributes of a trial with fractions as floats, bounds rounded outwards."""
+    """Return the attributes of a trial with fractions as floats; bounds are rounded outwards."""
     row = as_row(trial)
     for name, value in row.items():
         if isinstance(value, Fraction):

@@ -1,4 +1,4 @@
-"""Competitive ratios: policies compared with the hindsight optimum of the same instances."""
+"""Subcommand `ratios`: policies compared with the hindsight optimum of the same instances."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def ratios(  # noqa: PLR0913
 ) -> int:
     """Compare policies with the hindsight optimum, with ratios as proved intervals.
 
-    SOURCE may also be a TOML file whose keys are names of these options. Its key sources is a list,
-    or a table of lists by the label of a group.
+    SOURCE may also be a TOML file whose keys are names of these options. Its key sources is a list
+    of sources, or a table with a list for each label of a group.
 
     A policy that may preempt requests and keep their tokens is compared with the preemptive
     optimum, other policies with the optimum without preemption. With --batch-time latencies are in
-    seconds, and the optimum is the least of every scheduler. With --slo the ratio is that of
-    requests on time to the most that any scheduler has on time.
+    seconds, and the optimum is over all schedulers. With --slo the ratio is the number of requests
+    on time divided by the most that any scheduler has on time.
 
-    Ctrl-C ends the searches and shows what was found so far (exit status 130). Exit status 1 if a
-    policy raised an error or broke a rule: the tables say why. A policy that stops serving counts
-    as failed in the tables only.
+    Ctrl-C ends the searches and shows the results so far (exit status 130). Exit status 1 if a
+    policy raised an error or broke a rule: the tables show the reason. A policy that stops serving
+    counts as failed in the tables only.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def ratios(  # noqa: PLR0913
         Policy; repeatable. Registered, or of a file or module: 'my.py:Mine(alpha=0.2)'. Default:
         all registered that need no parameters.
     predictions : NAME[(KEY=VALUE, ...)]
-        What policies are given of output lengths; repeatable: exact, 'noisy(delta=3)',
+        Predicted output lengths that policies get; repeatable: exact, 'noisy(delta=3)',
         'relative(error=0.3)', interval, buckets, 'proportional(spread=1)'.
     batch_time : NAME, affine:d0,d1,d2 or aiconfigurator:...
         Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held seconds.
@@ -84,29 +84,29 @@ def ratios(  # noqa: PLR0913
     goal : latency or makespan
         Cost of a run.
     slo : NAME=TIME
-        Service level: the most time, in seconds or rounds, that a request on time may take.
-        latency (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.
+        Service level: the most seconds (or rounds) that a request on time may take. NAME is latency
+        (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.
     preemption : never, keep or recompute
         Compare all policies with one optimum. Default: keep (rarely proved above 8 requests) for
         policies that preempt and keep tokens, never for the others.
     replicas : NUMBER
-        Machines of a fleet, each with memory M.
+        Number of identical machines, each with memory M.
     router : NAME[(KEY=VALUE, ...)] or FILE.py:CLASS
-        Router; repeatable.
+        Router of several machines; repeatable.
     seed : NUMBER
-        Seed; repeatable.
+        Seed of the random choices of a run; repeatable.
     time_limit : SECONDS
-        Of the search for each optimum. inf: no limit.
+        Time limit of the search for each optimum. inf: no limit.
     optimum : solve, records or none
-        Bounds on optima: computed (solve), of the library's records (records), or none.
+        Bounds on optima: computed (solve), from the library's records (records), or none.
     jobs : NUMBER
-        Processes; default: one per core.
+        Number of processes; default: one per core.
     store : FILE
-        File of trials, continued if a run has stopped.
+        File that keeps the trials; a later run continues with those that it lacks.
     out : FILE
         Write trials as .csv, the report as .md or .html, its table as .tex; repeatable.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     if demo == bool(sources):
         fail("give SOURCEs or --demo, and not both")
@@ -153,7 +153,8 @@ def _options(
 ) -> tuple[dict[str, Any], dict[str, list[str]], Path]:
     """Return the options, the sources by the label of their group, and the folder of their files.
 
-    Those of a TOML file are replaced by options of the command line.
+    If the only source is a TOML file, it has the sources and options. Options of the command line
+    replace those of the file.
 
     Raises
     ------
@@ -182,13 +183,16 @@ def _options(
 def _read(
     texts: list[str], folder: Path, options: dict[str, Any], notes: list[str]
 ) -> Iterator[Any]:
-    """Yield the problems of sources, with the replicas asked for; add notes on them."""
+    """Yield the problems of sources, with the number of machines that --replicas gives.
+
+    Paths in ``texts`` are relative to ``folder``. Notes on the problems are added to ``notes``.
+    """
     time, memory_limit = None, None
     if options["batch_time"]:
         time, memory_limit = read_batch_time(options["batch_time"])
     parsed = []
     for one in map(parse_source, map(str, texts)):
-        # Files are relative to that of the options.
+        # Paths are relative to the folder of the TOML file with the options.
         is_file = one.file or ":" in one.name
         parsed.append(replace(one, name=os.path.join(folder, one.name)) if is_file else one)
     problems, own = read_sources(parsed, batch_time=time, memory_limit=memory_limit)

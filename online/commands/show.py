@@ -1,4 +1,4 @@
-"""The registered policies, routers and generators, the presets, and the library of instances."""
+"""Subcommand `show`: registered policies, routers, generators, presets, and library instances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CERTIFICATES = "instances/catalogue/certificates"
 OF_ENTRY = ("set", "source", "licence", "goal", "batch_time", "level")
 OF_RECORD = ("status", "gap", "proof", "certified", "date", "method", "version")
 SEVERAL = ("instance", "optimum", "gap", "status", "requests", "goal")
-"""Fields of each of several instances."""
+"""OF_ENTRY, OF_RECORD: fields of an instance and of its record. SEVERAL: columns of a list."""
 
 REGISTRIES: dict[str, tuple[str, Registry[Any]]] = {
     "policies": ("policy", PolicySpec.registry),
@@ -36,10 +36,10 @@ Row = dict[str, Any]
 
 
 def show(what: str = "policies", *, json: Path | None = None) -> None:
-    """The registered policies and what else has a name, a line each.
+    """List the registered policies, or other things with a name, one per line.
 
-    `library` shows the sets of named instances, `library:NAME` the instance with its record: the
-    best known schedule and the best verified bound. Records are printed as they are;
+    `library` lists the sets of named instances. `library:NAME` shows an instance with its record:
+    the best known schedule and the best verified bound. Records are printed without a check;
     `verify library:NAME` checks them.
 
     Parameters
@@ -48,7 +48,7 @@ def show(what: str = "policies", *, json: Path | None = None) -> None:
         policies, routers, generators, presets, library, or library:NAME with a name, a set or a
         pattern such as 'library:j25-*-n2*'.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     check_json(json)
     kind, _, pattern = what.partition(":")
@@ -72,7 +72,7 @@ def show(what: str = "policies", *, json: Path | None = None) -> None:
 
 
 def _registered(kind: str, registry: Registry[Any]) -> list[Row]:
-    """Return names with the first lines of their docstrings, and parameters with defaults."""
+    """Return a row for each registered name: the first line of its text, and its parameters."""
     rows = []
     for name in registry.names():
         shown = (
@@ -96,7 +96,7 @@ def _presets() -> list[Row]:
 
 
 def _instance(entry: LibraryEntry, record: Record | None) -> Row:
-    """Return the fields of an instance and of its record."""
+    """Return the fields of a library instance and of its record, if it has one."""
     instance, recipe, found = entry.instance, entry.recipe, dict[str, Any]()
     if recipe is not None:
         settings = {**recipe["parameters"], "seed": recipe["seed"]}
@@ -119,7 +119,10 @@ def _instance(entry: LibraryEntry, record: Record | None) -> Row:
 
 
 def _summary(one: LibrarySet, rows: Sequence[Row]) -> Row:
-    """Return how many records of a set are closed, and the median gap of the others."""
+    """Return the row of a set: its number of instances, of closed and open records, and their gap.
+
+    A record is closed if its optimum is proved. The gap is the median over open records.
+    """
     gaps = [row["gap"] for row in rows if row["status"] == "open"]
     return {
         "set": one.name,

@@ -1,4 +1,4 @@
-"""The hindsight optimum of an instance, a certified interval around it, or a bound at any size."""
+"""Subcommand `solve`: the hindsight optimum of an instance, an interval around it, or a bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import DEFAULT_SECONDS, limit_of
 from .sources import parse_source, read_instances
 
 CERTIFICATE_SHARE = 0.25
-"""Share of the time limit that is kept for the certificate."""
+"""Share of the time limit that is kept for the proof in the certificate, if one is wanted."""
 
 RELAXATION = "relaxation"
 RELAXATION_GAP = 0.01
@@ -30,7 +30,7 @@ CONTRADICTIONS: dict[str, tuple[str, ...]] = {
     "--preemption keep": ("--goal makespan", "--crosscheck", "--out", "--export"),
     "--method relaxation": ("--goal makespan", "--preemption keep", "--export", *SEARCHING),
 }
-"""Options that an option cannot be combined with."""
+"""Options with those that they cannot be combined with."""
 
 
 def solve(  # noqa: PLR0913
@@ -49,15 +49,15 @@ def solve(  # noqa: PLR0913
     out: Path | None = None,
     json: Path | None = None,
 ) -> int:
-    """The hindsight optimum of an instance, or a certified interval around it.
+    """Compute the hindsight optimum of an instance, or a certified interval around it.
 
-    The waiting is the total latency beyond the output lengths, which no schedule avoids. Ctrl-C
-    ends the search with the interval found so far (exit status 130). A first schedule and bound are
-    found even without time: for a million requests they take seconds.
+    The waiting is the total latency minus the sum of output lengths, which no schedule avoids.
+    After Ctrl-C the interval found so far is shown (exit status 130). A first schedule and bound
+    are computed whatever the time limit: for a million requests they take seconds.
 
-    The search starts from the best schedule that the file carries, as one that --out wrote does.
-    Values of custom bounds are shown by name; claimed ones count for nothing else
-    (docs/own-bounds.md).
+    The search starts from the schedule in the file of the instance, if --out has stored one.
+    Values of custom bounds are shown by name. Values that a bound only claims, without a proof, are
+    not used otherwise (docs/own-bounds.md).
 
     Parameters
     ----------
@@ -66,32 +66,32 @@ def solve(  # noqa: PLR0913
         count=1)', 'worst:POLICY(n=12)' or 'trace:FILE(memory_limit=M)'; docs/commands.md has their
         settings.
     goal : latency or makespan
-        Minimised objective.
+        Quantity that is minimised: total latency, or the last completion.
     preemption : never or keep
         keep: a request may be stopped between rounds, holds no memory then and keeps its tokens.
         Rarely proved above 8 requests: larger instances get an interval.
     method : NAME
-        auto, paths, mip or beams; or relaxation: only a lower bound, at any size, also
+        auto, paths, mip or beams; or relaxation for only a lower bound, at any size, also
         relaxation-lp or relaxation-lagrangian (docs/bounds.md).
     time_limit : SECONDS
-        Of the search for each optimum or bound. inf: no limit.
+        Time limit of the search for each optimum or bound. inf: no limit.
     gap : SHARE
         Relative gap at which to stop; relaxations stop at 0.01 unless it is set.
     seed : NUMBER
-        Seed of every random choice.
+        Seed of all random choices.
     bound : FILE.py:NAME
         Custom lower bound; repeatable.
     certificate : FILE.json
-        Write a proof that verify checks. A quarter of the time limit is kept for it; if a proof
-        takes longer, a weaker one is written.
+        Write a proof that verify checks. A quarter of the time limit is kept for it. If a proof
+        takes longer, a proof of a weaker bound is written.
     crosscheck : FLAG
         Solve again with PuLP and CBC.
     export : FILE
-        Only write the integer program, .lp or .mps.
+        Only write the integer program, as .lp or .mps.
     out : FILE.json
-        Write the instance with the bounds found.
+        Write the instance with the bounds and the schedule found.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     outputs = {"--export": export, "--out": out, "--certificate": certificate}
     given = {
@@ -142,17 +142,20 @@ def solve(  # noqa: PLR0913
 def _search(
     instance: Instance, options: Any, limit: float | None, out: Path | None, crosscheck: bool
 ) -> hindsight.Result:
-    """Search for the optimum, and write the instance with the bounds found."""
+    """Search for the optimum of an instance, from the schedule that its file has, if any.
+
+    The instance with the bounds found is written to ``out``, if given.
+    """
     if crosscheck:
         from hindsight.exact.pyomo_model import model_size
 
-        # A program that is too large for the second solver is refused before the first one runs.
+        # Refuse an integer program that is too large for the second solver before the search.
         last = int(instance.arrival_times.max() + instance.output_lengths.sum())
         model_size(instance, "dense", last).refuse_too_large()
     known = instances.known_bounds(instance)
     times = known and known.start_times
     options["start"] = Schedule(instance, times) if times else None
-    # A search that Ctrl-C has ended is saved, however often it is pressed.
+    # The result of a search that Ctrl-C ended is saved, even if Ctrl-C is pressed several times.
     with Interruption(math.inf), progress_bar() as update:
         options["progress"] = lambda news: update(0, str(news))
         result = hindsight.solve(instance, limit, **options)
@@ -185,7 +188,10 @@ def _described(result: hindsight.Result) -> dict[str, Any]:
 def _certified(
     result: hindsight.Result, path: Path, left: float | None, notes: list[str]
 ) -> dict[str, Any]:
-    """Write a certificate in the seconds that are left, and check it."""
+    """Write a certificate to a file within ``left`` seconds, and return the fields on it.
+
+    If it proves less than the certified bound of the result, a note says so.
+    """
     found: dict[str, Any] = {"file": path}
     with writing():
         verdict = hindsight.write_certificate(result, path, time_limit=left)
@@ -201,7 +207,10 @@ def _certified(
 
 
 def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
-    """Solve again with another solver, which raises an error if the results contradict."""
+    """Solve the instance again with PuLP and CBC, and return the fields on the result.
+
+    A result that contradicts the interval of the first solver raises an error.
+    """
     interval = (result.lower_bound, result.upper_bound)
     opinion = hindsight.second_opinion(result.schedule.instance, interval, limit)
     total = None if opinion.schedule is None else opinion.schedule.total_latency
@@ -209,7 +218,7 @@ def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
 
 
 def _relaxed(instance: Instance, method: str, limit: float | None, gap: float) -> dict[str, Any]:
-    """Describe the linear relaxation and its certified bound."""
+    """Solve a relaxation of an instance; return the fields on its certified lower bound."""
     from hindsight.prices.volume import small_transportation_bound
 
     kind: Any = method.removeprefix(RELAXATION).removeprefix("-") or "auto"

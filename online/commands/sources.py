@@ -1,17 +1,17 @@
-"""Sources of instances, as every subcommand that takes instances names them.
+"""Sources of instances: the texts that name instances in arguments of subcommands.
 
 A source is ``[KIND:]NAME[(KEY=VALUE, ...)]``:
 
 - ``small.json`` or ``file:small.json`` is an instance in a file,
-- ``worst-n7-00`` or ``library:j25-*`` one or more instances of the library,
-- ``generator:uniform(n=10, seed=3, count=5)`` draws of a generator, seeds ascending; one of the
-  user's is ``generator:FILE.py:NAME``,
-- ``worst:mc-sf(n=12, arrivals=0)`` the worst instance that a search finds for a policy,
-- ``trace:log.csv(memory_limit=4000, arrival=received)`` windows of a trace or log, with the options
-  of `instances.trace_windows` and what its columns hold.
+- ``worst-n7-00`` or ``library:j25-*`` are one or more instances of the library,
+- ``generator:uniform(n=10, seed=3, count=5)`` are draws of a generator with seeds 3, 4, ..;
+  ``generator:FILE.py:NAME`` is a generator of the user,
+- ``worst:mc-sf(n=12, arrivals=0)`` is the worst instance that a search finds for a policy,
+- ``trace:log.csv(memory_limit=4000, arrival=received)`` are windows of a trace or log, with the
+  options of `instances.trace_windows` and the names of its columns.
 
-Each takes ``memory_rule`` too, and ``faster`` where latencies are in seconds. A value with a comma,
-quote or parenthesis stands in quotes, as in a shell.
+Each takes ``memory_rule`` too, and ``faster`` if latencies are in seconds. A value with a comma,
+quote or parenthesis has to be in quotes, as in a shell.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ MEMORY_SETTINGS = ("memory_rule",)
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
 WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
-"""Settings of a log that `headroom` reads."""
+"""Settings in parentheses that subcommand `headroom` accepts after the name of a log."""
 
 SPACE = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
-"""Settings of a search for a worst case that limit its instances, and their defaults."""
+"""Settings of a source ``worst:``, with defaults: limits on the instances that are searched."""
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     "file": (),
@@ -54,7 +54,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "worst": (*SPACE, "seed", "rounds", "seconds", "evaluations"),
     "trace": ("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),
 }
-"""Kinds of sources and their settings; those of a generator are its parameters."""
+"""Settings of each kind of source; a generator takes its own parameters instead."""
 
 LOGS = (".csv", ".jsonl", ".gz")
 
@@ -67,16 +67,16 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """A source of instances.
+    """A source of instances, ``KIND:NAME(KEY=VALUE, ...)``.
 
     Attributes
     ----------
     kind : str
-        A key of `SETTINGS`.
+        Kind of the source, a key of `SETTINGS`.
     name : str
-        A path, the pattern of a name, a generator, or a policy.
+        Path of a file, pattern of names in the library, name of a generator, or of a policy.
     settings : Mapping[str, str]
-        The settings given, as text.
+        Values of the settings by key, as text.
     """
 
     kind: str
@@ -86,12 +86,12 @@ class Source:
     def __str__(self) -> str:
         """Return the text that `parse_source` reads as this source."""
         given = ", ".join(f"{key}={quoted(text)}" for key, text in self.settings.items())
-        # A name that ends like settings needs empty ones after it.
+        # Parentheses are written even if empty: the name itself may end with parentheses.
         return f"{self.kind}:{self.name}({given})"
 
     @property
     def file(self) -> Path | None:
-        """The file that is read, if there is one."""
+        """Path of the file that is read; None for a source without a file."""
         return Path(self.name) if self.kind in ("file", "trace") else None
 
     def refuse_settings_except(self, known: Iterable[str]) -> None:
@@ -102,17 +102,19 @@ class Source:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
     def values(self, *, without: Collection[str] = ()) -> dict[str, Any]:
-        """Return the settings except those named, as numbers, flags and text."""
+        """Return the settings with values as numbers, flags or text, but those in ``without``."""
         texts = self.settings.items()
         return {key: parse_value(text) for key, text in texts if key not in without}
 
     def memory_rule(self) -> MemoryRule:
-        """Return the memory rule of the settings: ``tokens``, ``vllm`` or ``blocks:SIZE``.
+        """Return the memory rule that the setting ``memory_rule`` gives; by default tokens.
+
+        Values are ``tokens``, ``vllm`` (blocks of 16 tokens) and ``blocks:SIZE``.
 
         Raises
         ------
         UnknownNameError, InvalidValueError, InvalidTypeError
-            Another rule, or an invalid size.
+            The value is another text, or SIZE is invalid.
         """
         name = self.settings.get("memory_rule", "tokens")
         if name in MEMORY_RULES:
@@ -124,22 +126,22 @@ class Source:
 
 
 def parse_source(text: str, bare: str | None = None) -> Source:
-    """Read a source.
+    """Parse the text of a source.
 
     Parameters
     ----------
     text : str
-        As the docstring of this module says.
+        Text ``[KIND:]NAME[(KEY=VALUE, ...)]``, see the docstring of this module.
     bare : str, optional
-        The kind of a name without one; default: ``"file"`` if there is such a file or the name
-        looks like one, else ``"library"``.
+        Kind of a text without KIND. By default it is ``"file"`` if such a file exists or the name
+        looks like that of a file, and else ``"library"``.
 
     Raises
     ------
     UnknownNameError
-        An unknown kind.
+        The kind is unknown.
     InvalidValueError
-        Settings that cannot be read.
+        The settings cannot be parsed.
     """
     found = _FORM.fullmatch(text)
     if os.path.exists(text) or found is None:
@@ -168,21 +170,23 @@ def _kind_of(name: str) -> str:
 def read_sources(
     sources: Iterable[Source], batch_time: BatchTime | None = None, memory_limit: int | None = None
 ) -> tuple[list[Any], list[str]]:
-    """Read the problems of sources, in order, and the notes that a reader of results needs.
+    """Return the problems of sources in order, and notes for a reader of the results.
+
+    Notes name problems that are synthetic, rounded, or whose arrivals depend on the policy.
 
     Parameters
     ----------
     sources : iterable of Source
-        Parsed.
+        The sources, as `parse_source` returns them.
     batch_time : BatchTime, optional
-        Seconds of a round of all problems: then traces and instances become workloads.
+        Seconds of a round. If it is given, all problems are in seconds.
     memory_limit : int, optional
-        M of traces that give none.
+        M in tokens of traces without the setting ``memory_limit``.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError, FileFormatError, OSError
-        A source that cannot be read.
+        A source cannot be read.
     """
     problems, notes = list[Any](), list[str]()
     common = MEMORY_SETTINGS if batch_time is None else (*MEMORY_SETTINGS, "faster")
@@ -215,12 +219,13 @@ def read_sources(
 
 
 def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]]:
-    """Read the instances in rounds of sources, with notes.
+    """Return the instances of sources, with time in rounds, and notes as `read_sources` does.
 
     Raises
     ------
     InvalidValueError
-        A problem has no rounds; and as `read_sources`.
+        A problem has arrivals in seconds, or no requests before a run. Other errors are those of
+        `read_sources`.
     """
     problems, notes = read_sources(sources)
     for problem in problems:
@@ -233,14 +238,17 @@ def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]
 
 
 def trace_options(source: Source) -> dict[str, Any]:
-    """Return the settings of a trace as keyword arguments of `instances.read_log`."""
+    """Return the settings of a trace as keyword arguments of `instances.trace_windows`.
+
+    The names of columns are one argument, ``columns``. The memory rule is left out.
+    """
     columns = {key: text for key, text in source.settings.items() if key in ROLES}
     options = source.values(without={*ROLES, *MEMORY_SETTINGS})
     return {**options, "columns": columns} if columns else options
 
 
 def _notes(problem: Any) -> Iterator[str]:
-    """Say whether an instance is adaptive, synthetic or rounded."""
+    """Yield a note if arrivals depend on the policy, if the instance is synthetic, or rounded."""
     metadata = getattr(problem, "metadata", {})
     if getattr(problem, "adaptive", False):
         yield f"adaptive arrivals, answering each policy: {problem.name}"
@@ -272,7 +280,7 @@ def _drawn(source: Source, given: dict[str, Any]) -> list[Any]:
 
 
 def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> Instance:
-    """Search for the worst instance of a policy."""
+    """Return the worst instance of a policy that a search with the given settings finds."""
     from online.worst_cases import Space, search
 
     limits: Any = [given.pop(name, default) for name, default in SPACE.items()]
@@ -289,7 +297,7 @@ def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> Instance:
 def _windows(
     source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None, notes: list[str]
 ) -> list[Any]:
-    """Read windows of a trace, and note what became of their rows."""
+    """Return the windows of a trace as problems, and add notes on rows left out or changed."""
     options = {"memory_limit": memory_limit, **trace_options(source)}
     options.pop("faster", None)
     if options["memory_limit"] is None:

@@ -1,4 +1,4 @@
-"""Check a certificate, or records of the library, with no solver in sight."""
+"""Subcommand `verify`: check a certificate, or records of the library, without a solver."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from hindsight.records.verification import RecordVerdict
 
 MOST_SHOWN = 20
-"""Records up to which each is shown."""
+"""Largest number of records of which each is shown; of more only their number."""
 
 
 def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
-    """Check a certificate or records: status 0 valid, 1 a claim does not hold, 2 no certificate.
+    """Check a certificate or records: status 0 valid, 1 a claim does not hold, 2 not a certificate.
 
-    Of a record the schedule, its cost, and the proof of the bound are checked. Loads neither Pyomo
-    nor HiGHS nor compiled loops, and shares no code with the solver, except to evaluate prices in
-    seconds, by compiled loops of the solver. A file that is malformed, or takes more than some
-    minutes to check, is none: no claim was refused.
+    Of a record the schedule, its cost, and the proof of the bound are checked. The check loads
+    neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. Only prices in
+    seconds are evaluated by compiled loops of the solver. A file that is malformed, or would take
+    more than some minutes to check, gives status 2: no claim was refused.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
         A certificate, as solve --certificate writes it; or records of the library by name, set or
         pattern; 'library' for all.
     jobs : NUMBER
-        Processes for records of the library.
+        Number of processes that check records of the library.
     json : FILE
-        Write the answer as JSON; - is standard output, where nothing else is then.
+        Write the answer as JSON; - is standard output, which then has nothing else.
     """
     source = parse_source("library:*" if subject == "library" else subject)
     check_json(json, source=source.file)
@@ -65,7 +65,10 @@ def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
 
 
 def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Check a certificate; return what it proves, or why it does not hold."""
+    """Check a certificate file; return the fields of the verdict, and reasons of a refusal.
+
+    One of the two is empty.
+    """
     try:
         verdict = check_certificate(read_certificate(path))
     except MalformedCertificateError as error:
@@ -84,13 +87,17 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
         "batch_time": str(verdict.batch_time) if is_timed else None,
         "proof": verdict.kind,
     }
-    # The memory rule is empty if memory is counted in tokens.
+    # The field ``memory_rule`` is empty if memory is counted in tokens.
     names = ("replicas", "requests", "price_sets", "leaves", "memory_rule", "digest")
     return found | {name: getattr(verdict, name) for name in names}, []
 
 
 def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:
-    """Check records; return the verdicts, why some are refused, and a table of few."""
+    """Check the library records that match a pattern, in ``jobs`` processes.
+
+    Return a document with the verdicts, the reasons of refusals, and the parts to print before
+    it: a table of the verdicts if there are at most `MOST_SHOWN`.
+    """
     entries = instances.library().matching(pattern)
     verdicts: list[RecordVerdict] = []
     with progress_bar(len(entries)) as update:
