@@ -77,8 +77,8 @@ class Simulation:
     status : RunStatus
         How the run ended; unset before.
     resume_at : float
-        Clock time at which the run goes on. It stops until all arrivals up to then are known, or an
-        earlier one comes. Infinite when it has ended.
+        Clock time up to which all arrivals must be known before the run can go on, unless an
+        earlier arrival comes. Infinite when the run has ended.
     views : list[VisibleRequest]
         The requests that have arrived, as policies see them.
     decisions : int

@@ -30,7 +30,8 @@ class EnginePolicy(Policy):
     Attributes
     ----------
     may_prefill_alone : bool
-        Whether the policy runs in the model of [A25], where the rounds of a prompt emit no token.
+        Whether the policy can run with prefill rounds as in [A25], which process a prompt and emit
+        no token.
     """
 
     preempts = True
