@@ -18,11 +18,11 @@ from .paths import name_words, named_unit
 MOST_TRIED = 100
 """Records used to detect the format; more than one, as the first requests may have failed."""
 
-MOST_LISTED = 30
-"""Most columns of a file that an error message lists."""
+LONGEST_LIST = 1000
+"""Most characters of a file's list of columns in an error message."""
 
-LONGEST_LISTED = 40
-"""Most characters of a column's name that an error message repeats."""
+LONGEST_GUESSED = 40
+"""Most characters of the name of a column that is guessed."""
 
 DEEPEST_LISTED = 4
 """Most levels of nested JSON keys that an error message lists as columns."""
@@ -116,9 +116,9 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
     seem = ", ".join(f"{role} is {name!r}" for role, name in found.items())
     guess = f"by name and content, {seem}: " if found else ""
     python = f" (in Python columns={given})" if is_whole else ", with a column for each NAME"
-    names = [one[:LONGEST_LISTED] + "..." * (len(one) > LONGEST_LISTED) for one in seen]
-    more = f", ... {len(names)} in all" if len(names) > MOST_LISTED else ""
-    listed = (", ".join(names[:MOST_LISTED]) or "none") + more
+    listed = ", ".join(seen) or "none"
+    if len(listed) > LONGEST_LIST:
+        listed = f"{listed[:LONGEST_LIST]}..."
     return FileFormatError(path, f"{why}; its columns are {listed}; {guess}type {line}{python}")
 
 
@@ -142,7 +142,7 @@ def _guessed(seen: Mapping[str, Any]) -> dict[str, str]:
     known = {
         path: (_word_kinds(path.rpartition(".")[2]), _word_kinds(path), _value_kind(value))
         for path, value in seen.items()
-        if len(path) <= LONGEST_LISTED and not isinstance(value, dict | list)
+        if len(path) <= LONGEST_GUESSED and not isinstance(value, dict | list)
     }
     found: dict[str, str] = {}
     for guess in _HINTS["guesses"]:

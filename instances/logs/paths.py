@@ -17,7 +17,6 @@ _UNIT_WORDS = {
 }
 UNIT_OF_WORD = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_IN_BRACKETS = re.compile(r"[(\[{]\s*([A-Za-z]+)\.?\s*[)\]}]")
 
 
 def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
@@ -85,20 +84,12 @@ def name_words(column: str) -> list[str]:
 
 
 def named_unit(column: str) -> str | None:
-    """Return the unit of time that the name of a column states; None if it states none.
-
-    The unit may stand in brackets anywhere in the name, at its end, or (ms and ns) at its start.
+    """Return the unit of time at the end of the name of a column; None if it has none.
 
     Examples
     --------
-    >>> named_unit("startTimeMs"), named_unit("Wait (us), mean"), named_unit("status")
+    >>> named_unit("startTimeMs"), named_unit("Wait (us)"), named_unit("status")
     ('milliseconds', 'microseconds', None)
     """
-    column = column.replace("\u00b5", "u").replace("\u03bc", "u")
-    words = name_words(column)
-    # At the start of a name only ms and ns count as units: s or us are mostly other words there.
-    first = [one for one in words[:1] if one in ("ms", "ns")]
-    for word in (*map(str.lower, _IN_BRACKETS.findall(column)), *words[-1:], *first):
-        if word in UNIT_OF_WORD:
-            return UNIT_OF_WORD[word]
-    return None
+    words = name_words(column.replace("\u00b5", "u").replace("\u03bc", "u"))
+    return UNIT_OF_WORD.get(words[-1]) if words else None

@@ -139,16 +139,10 @@ class RequestLog(LogFacts):
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The log as a data frame with one row per request and the arrays' names as columns.
-
-        ``attrs`` of the frame holds ``source``, ``format``, ``time_unit`` and ``note``.
-        """
+        """The log as a data frame with one row per request and the arrays' names as columns."""
         import pandas
 
-        found = pandas.DataFrame(self._columns())
-        attributes = ("source", "format", "time_unit", "note")
-        found.attrs |= {name: getattr(self, name) for name in attributes}
-        return found
+        return pandas.DataFrame(self._columns())
 
     def select(self, kept: npt.NDArray[np.bool_] | IntArray) -> RequestLog:
         """Return a log with some of the requests only.
