@@ -82,8 +82,6 @@ class LinearResult(NamedTuple):
     reduced_costs : float64 array or None
         Reduced costs of the variables, shape (columns,). None for integer programs, or if HiGHS has
         no dual solution.
-    nodes : int
-        Number of branch-and-bound nodes, 0 for linear programs.
     """
 
     termination: Termination
@@ -91,7 +89,6 @@ class LinearResult(NamedTuple):
     bound: float | None
     values: FloatArray | None
     reduced_costs: FloatArray | None
-    nodes: int
 
 
 def solve_linear(
@@ -221,7 +218,7 @@ def _subscribe(
             values = np.array(data.mip_solution) if improved else None
             objective = data.objective_function_value if improved else data.mip_primal_bound
             bound = _finite(data.mip_dual_bound)
-            found = _finite(objective), bound, values, None, data.mip_node_count
+            found = _finite(objective), bound, values, None
             callback(LinearResult("stopped", *found))
 
         solver.cbMipImprovingSolution += report
@@ -239,7 +236,6 @@ def _read(solver: highspy.Highs, termination: Termination, *, is_mip: bool) -> L
         bound=_finite(info.mip_dual_bound) if is_mip else bound,
         values=np.array(solution.col_value) if has_values else None,
         reduced_costs=None if is_mip or not solution.dual_valid else np.array(solution.col_dual),
-        nodes=max(0, info.mip_node_count) if is_mip else 0,
     )
 
 

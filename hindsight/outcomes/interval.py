@@ -60,8 +60,8 @@ class Interval:
         bound of its method.
     phase : str
         Name of the present phase of the solve, for progress reports.
-    nodes : int
-        Number of branch-and-bound nodes, search states or local-search moves so far.
+    moves : int
+        Number of local-search moves so far, and of partial schedules that beam searches extended.
     stop_reason : StopReason
         Why the solve ended. It is valid only after the end.
     root_bound : int or None
@@ -85,7 +85,7 @@ class Interval:
         self.problem, self.source, self.offset = problem, problem.source, offset
         self.clock = self._search.clock
         self.bounds: dict[str, Bound] = {}
-        self.phase, self.nodes, self.horizon = "heuristics", 0, 0
+        self.phase, self.moves, self.horizon = "heuristics", 0, 0
         self.stop_reason: StopReason = "stalled"
         self.root_bound: int | None = None
         self.proof: Any = None
@@ -360,7 +360,6 @@ class Interval:
             bounds={name: one._replace(value=one.value + offset) for name, one in known},
             stop_reason=self.stop_reason,
             runtime=self.clock.seconds(),
-            nodes=self.nodes,
             root_bound=None if self.root_bound is None else self.root_bound + offset,
             first_token_bound=self.first_token_bound,
             log=tuple(self.log),
@@ -420,4 +419,4 @@ class Interval:
             text = f"{text}, gap {percent(gap)}"
             if self.problem.in_seconds:
                 lower, upper = float(lower) / len(self.source), float(upper) / len(self.source)
-        return Progress(self.clock.seconds(), self.phase, lower, upper, gap, self.nodes, text)
+        return Progress(self.clock.seconds(), self.phase, lower, upper, gap, text)

@@ -59,8 +59,6 @@ class Progress:
         the number of requests on time for the goal `OnTime`.
     gap : float
         Relative gap between the bounds; see `Result.gap`.
-    nodes : int
-        Number of branch-and-bound nodes, search states or local-search moves so far.
     text : str
         The bounds in words, with their unit.
     """
@@ -70,7 +68,6 @@ class Progress:
     lower_bound: Any
     upper_bound: Any
     gap: float
-    nodes: int
     text: str
 
     def __str__(self) -> str:
@@ -119,8 +116,6 @@ class Result:
         would not fit into the time or memory left) or ``"stalled"`` (no method makes progress).
     runtime : float
         Running time in seconds.
-    nodes : int
-        Number of branch-and-bound nodes, search states and local-search moves.
     root_bound : int or None
         Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices;
         None if there is none.
@@ -144,7 +139,6 @@ class Result:
     bounds: Mapping[str, Bound]
     stop_reason: StopReason
     runtime: float = 0.0
-    nodes: int = 0
     root_bound: int | None = None
     first_token_bound: float = 0.0
     log: tuple[Progress, ...] = ()

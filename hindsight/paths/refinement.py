@@ -48,9 +48,6 @@ class PathOutcome(NamedTuple):
         Lower bound on total latency, in rounds, proved by those graphs whose paths may start a
         request several times or never. The later graphs also record which requests have been
         started (`PathRelaxation.sublimate`).
-    nodes : int
-        Total number of nodes of all graphs as built, before nodes on no path within the limit are
-        dropped.
     most_nodes : int
         Number of nodes of the largest graph as built.
     is_whole : bool
@@ -63,7 +60,6 @@ class PathOutcome(NamedTuple):
     lower_bound: int
     start_times: IntArray | None
     root_bound: int
-    nodes: int
     most_nodes: int
     is_whole: bool
     stages: tuple[PathStage, ...]
@@ -95,7 +91,7 @@ def refine(
     # next to each other.
     order = np.lexsort((np.arange(n), priced.kinds, -s, -o))
     followed = np.zeros(n, np.bool_)
-    stages, nodes = [PathStage(u)], [0]
+    stages, largest = [PathStage(u)], 0
     lower, root, gained, found = 0, 0, 1.0, None
     is_open, is_whole = priced.is_within, False
     if not is_open:
@@ -113,7 +109,7 @@ def refine(
             # is deleted, so that this graph is freed too once ``graph`` names the next one.
             graph = finer
             del finer
-            nodes.append(len(graph.later))
+            largest = max(largest, len(graph.later))
             relaxation = PathRelaxation(priced, graph, followed, u, most_nodes, should_stop)
             try:
                 relaxation.climb(climb)
@@ -130,8 +126,7 @@ def refine(
         is_whole = True
     except (StoppedEarlyError, TooLargeError, MemoryError):
         pass
-    size = sum(nodes), max(nodes)
-    return PathOutcome(lower, found, root or lower, *size, is_whole, tuple(stages))
+    return PathOutcome(lower, found, root or lower, largest, is_whole, tuple(stages))
 
 
 def _next_ones(

@@ -152,7 +152,6 @@ class GraphSearch:
         except (TooLargeError, MemoryError):
             return False
         outcome = refine(priced, room, CLIMB, must_stop)
-        interval.nodes += outcome.nodes
         self.root_bound = max(self.root_bound, outcome.root_bound)
         if outcome.start_times is not None:
             interval.offer(Schedule(interval.source, outcome.start_times))

@@ -359,7 +359,6 @@ class TotalLatency:
             stop = self._schedules.must_stop
             outcome = self._states.run(budget, should_stop=stop, state_limit=left)
             left -= outcome.states
-            interval.nodes += outcome.states
             if outcome.found is not None:
                 interval.offer(Schedule(self._source, outcome.found))
             if outcome.status != "exhausted":

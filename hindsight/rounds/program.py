@@ -154,7 +154,6 @@ def search_program(
     use: Take = take or (lambda program, values: interval.offer(program.schedule(values)))
 
     def hear(found: LinearResult) -> None:
-        interval.nodes = max(interval.nodes, found.nodes)
         if found.values is not None:
             use(program, found.values)
         if found.bound is not None:
@@ -219,7 +218,6 @@ def close_makespan(interval: Interval, search: Search) -> None:
             seed=search.seed,
             should_stop=interval.clock.must_stop,
         )
-        interval.nodes += result.nodes
         if result.values is not None:
             interval.offer(program.schedule(result.values))
         elif result.termination == "infeasible":

@@ -192,13 +192,11 @@ class _Bounds:
         if interval.problem.is_plain:
             width = min(BEAM << self._phase, MOST_STATES)
             found = search.run(interval.upper_bound - 1, MOST_STATES, stop, width=width)
-            interval.nodes += found.states
             if found.found is not None:
                 interval.offer(found.found)
         while not (self.are_final or interval.is_done()):
             budget = min(interval.lower_bound + self._step - 1, interval.upper_bound - 1)
             outcome = search.run(budget, most, stop)
-            interval.nodes += outcome.states
             if outcome.status != "exhausted":
                 self._step = max(1, self._step // 4)
                 if most == MOST_STATES and outcome.status != "stopped":

@@ -86,9 +86,8 @@ class TokenRelaxation:
         self._certified, self._value = 0, -math.inf
         self._bound: tokens.PriceBound | None = None
         self._ended: Literal["tolerance", "stalled"] | None = None
-        # ``_steps`` counts the ascent steps of the present stage, ``_iterations`` those of all
-        # stages.
-        self._steps = self._iterations = 0
+        # Number of ascent steps of the present stage.
+        self._steps = 0
         self._solution: tokens.FractionalStarts | None = None
         self._mean_starts: FloatArray | None = None
         self._parts = self._ascend()
@@ -199,7 +198,6 @@ class TokenRelaxation:
             nonlocal latest
             self._x, self._solution, latest = x, found.solution, found.value
             self._steps += 1
-            self._iterations += 1
             # Report bounds during a stage, because a stage of a large instance takes minutes.
             if self._steps % CERTIFIED_EVERY == 0:
                 self._offer_value(latest)
@@ -234,9 +232,8 @@ class TokenRelaxation:
         return is_better
 
     def _report(self, phase: str) -> None:
-        text = f"at least {self._certified} rounds"
         ends = self.clock.seconds(), phase, self._certified, math.inf, 1.0
-        self._report_to(Progress(*ends, self._iterations, text))
+        self._report_to(Progress(*ends, f"at least {self._certified} rounds"))
 
     def _expected_starts(self) -> FloatArray:
         """Return the mean start of each request in the best fractional solution, shape (n,).

@@ -225,7 +225,7 @@ class Improvement:
         # ``room`` is the largest number of requests that may run at once in the beam search: about
         # twice the number in the best schedule.
         room = 2 * most_running(instance, best) + 64
-        interval.nodes += settings.width * len(rest)
+        interval.moves += settings.width * len(rest)
         stop = interval.clock.must_stop
         return beam_schedule(instance, order, settings, room, stop, best[order[:kept]])
 
@@ -238,7 +238,7 @@ class Improvement:
         end of the best schedule.
         """
         interval = self._interval
-        before, made = interval.upper_bound, interval.nodes
+        before, made = interval.upper_bound, interval.moves
         if kind < len(CYCLES):
             self._ruin_and_recreate(CYCLES[kind], moves)
         elif kind == len(CYCLES):
@@ -247,7 +247,7 @@ class Improvement:
             self._run_tails(moves)
         self.rounds += 1
         self._gains[kind] = 0.5 * self._gains[kind] + (before - interval.upper_bound)
-        self._works[kind] = 0.5 * self._works[kind] + interval.nodes - made
+        self._works[kind] = 0.5 * self._works[kind] + interval.moves - made
 
     def _ruin_and_recreate(self, settings: CycleSettings, most_moves: int) -> None:
         interval, search = self._interval, self.moves
@@ -257,7 +257,7 @@ class Improvement:
         search.cycle(settings, moves, interval.clock.must_stop)
         self._offer_shifted(search.starts, search.machines)
         made = search.moves - made
-        interval.nodes += made
+        interval.moves += made
         if made:
             self._seconds_per_move = (interval.clock.seconds() - begun) / made
 
@@ -282,7 +282,7 @@ class Improvement:
 
         with ThreadPoolExecutor(self._threads) as pool:
             for annealing in pool.map(anneal, self._rng.random((self._threads, 2))):
-                interval.nodes += int(annealing.work.counts[PLACED]) // PLACED_PER_MOVE
+                interval.moves += int(annealing.work.counts[PLACED]) // PLACED_PER_MOVE
                 if annealing.is_possible:
                     self._offer_shifted(*annealing.best)
 
@@ -294,8 +294,8 @@ class Improvement:
         """
         interval, rng, instance = self._interval, self._rng, self._instance
         rankings = ["volume", "start"] + ["relaxation"] * self.is_guided
-        last = interval.nodes + most_nodes
-        while interval.nodes < last and not interval.is_done():
+        last = interval.moves + most_nodes
+        while interval.moves < last and not interval.is_done():
             starts = interval.schedule.start_times
             key = self._key(rankings[int(rng.integers(len(rankings)))])
             if rng.random() < NOISY:

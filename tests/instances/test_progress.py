@@ -45,7 +45,7 @@ def test_a_new_phase_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     @shows_progress
     def work(progress: Callable[[hindsight.Progress], None]) -> list[str]:
         for phase in ("heuristics", "compiling a loop (once)", "heuristics", "heuristics"):
-            progress(hindsight.Progress(0.0, phase, 5, 9, 4 / 9, 0, "[5, 9]"))
+            progress(hindsight.Progress(0.0, phase, 5, 9, 4 / 9, "[5, 9]"))
         return [line.partition(":")[0] for line in terminal.getvalue().split("\r")[1:]]
 
     assert work(progress=True) == ["heuristics", "compiling a loop (once)", "heuristics"]

@@ -86,7 +86,7 @@ def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch
     priced, *_ = priced_case(3)
     monkeypatch.setattr("hindsight.paths.refinement.finer_graph", fail)
     outcome = refine(priced, 10_000, Climb(3), never)
-    assert (outcome.is_whole, outcome.lower_bound, outcome.nodes) == (False, 0, 0)
+    assert (outcome.is_whole, outcome.lower_bound, outcome.most_nodes) == (False, 0, 0)
 
 
 @pytest.mark.filterwarnings("error")

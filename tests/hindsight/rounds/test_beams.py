@@ -94,7 +94,6 @@ def test_beams_take_over_where_the_program_has_no_chance(
     instance = Instance.from_arrays([3, 1, 2, 1, 3, 2], [6, 9, 4, 7, 3, 8], memory_limit=12)
     result = hindsight.solve(instance, limit, threads=1)
     assert result.stop_reason == ("stalled" if limit is None else "time-limit")
-    assert result.nodes > 0
     # Whoever asks for the program gets the program.
     asked = hindsight.solve(instance, limit and 60.0, threads=1, method="mip")
-    assert (asked.stop_reason, asked.nodes) == ("size", 0)
+    assert asked.stop_reason == "size"

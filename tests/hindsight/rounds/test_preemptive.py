@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from drawn_instances import drawn_instance
@@ -76,22 +78,20 @@ def test_it_starts_from_schedules_of_both_kinds() -> None:
 
 
 def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def solved(**constants: float) -> hindsight.Result:
+    def solved(**constants: Any) -> hindsight.Result:
         with monkeypatch.context() as patch:
             for name, value in constants.items():
                 patch.setattr(stops, name, value)
             return hindsight.solve(ELEVEN, preemption="keep")
 
     # Neither keys nor prices: what lists, output lengths and mean busy times say.
-    result = solved(LARGEST_WORK=0)
+    result = solved(LARGEST_WORK=0, PreemptiveKeys=None)
     assert result.stop_reason == "stalled"
     assert result.root_bound is None
-    assert result.nodes == 0
     # Prices of a token alone, and as many phases as asked for.
-    result = solved(LARGEST_TABLE_WORK=0, CYCLES=0)
+    result = solved(LARGEST_TABLE_WORK=0, CYCLES=0, PreemptiveSearch=None)
     assert result.stop_reason == "stalled"
     assert result.root_bound is not None
-    assert result.nodes == 0
     # A search that may keep one state has no room for another.
     narrow = solved(MOST_STATES=1, ASCENT=1)
     assert narrow.stop_reason == "size"
