@@ -7,6 +7,6 @@ from typing import Any
 
 
 def shown_html(shown: Any) -> str:
-    """Return the repr of an object, and its frame as pandas shows it (of many rows the ends)."""
+    """Return HTML with the repr of an object and its data frame (first and last rows of many)."""
     table: str = shown.frame()._repr_html_()
     return f"<div><p>{html.escape(repr(shown))}</p>{table}</div>"

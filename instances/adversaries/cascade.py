@@ -14,10 +14,10 @@ TYPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "one-type": ((1, 1, 4),),
     "two-types": ((1, 1, 1), (1, 2, 1)),
 }
-"""By example: (prefill tokens, decode tokens, mean arrivals per iteration) of each request type."""
+"""Request types of each example: (prefill tokens, decode tokens, mean arrivals per iteration)."""
 
 EQUILIBRIUM_MEMORY = {"one-type": 12, "two-types": 9}
-"""By example: capacity M, in tokens: the equilibrium memory M* with iterations of length 1."""
+"""Capacity M of each example, in tokens: its equilibrium memory with iterations of length 1."""
 
 FIRST_ITERATIONS = (3, 6)
 """Arrivals in iterations 0 and 1 of the imbalanced start: 3 decode while 6 wait for prefill."""
@@ -67,10 +67,10 @@ class FcfsCascade(Family, name="fcfs-cascade"):
             counts = rng.poisson(rates, (rounds, len(types)))
         if self.imbalanced:
             if len(types) > 1:
-                raise InvalidValueError(None, "imbalanced", True, "is for one-type only")
+                raise InvalidValueError(None, "imbalanced", True, "needs example='one-type'")
             counts[:2, 0] = FIRST_ITERATIONS[:rounds]
         if not counts.any():
-            raise InvalidValueError(None, "rounds", rounds, "brought no request: take more")
+            raise InvalidValueError(None, "rounds", rounds, "brings no request: give more rounds")
         shift = int(self.convention == "token-per-round")
         requests = [
             Request(time, prefill - shift, decode + shift)

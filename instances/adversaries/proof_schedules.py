@@ -70,16 +70,16 @@ def one_long_and_units(instance: Instance) -> Schedule:
     kinds = {(instance[k].arrival_time, instance[k].prompt_length) for k in shorts}
     if len(longs) != 1 or len(kinds) != 1 or instance[longs[0]].arrival_time != 0:
         raise InvalidValueError(
-            "instance", "requests", len(instance), "are not one long one at 0 and equal unit ones"
+            "instance", "requests", len(instance), "are not one long one at 0 and equal short ones"
         )
     long, prompt = instance[longs[0]], instance[shorts[0]].prompt_length
     arrival = instance[shorts[0]].arrival_time
 
     def rounds(long_starts: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield each round from the arrival of the short requests on, until all are started.
+        """Simulate several starts of the long request at once; yield one tuple per round.
 
-        With the round come the candidates (positions in ``long_starts``) for which short requests
-        are left, and the number that starts in the round for each of these.
+        ``long_starts`` has these starts. A tuple has the round, the positions in ``long_starts``
+        for which short requests are left, and the number of short requests that then start.
         """
         active = np.arange(len(long_starts))
         left = np.full(len(long_starts), len(shorts))

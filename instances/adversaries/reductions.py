@@ -51,7 +51,7 @@ class ThreePartition(Family, name="three-partition"):
     planted: bool = True
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw the numbers unless they are given."""
+        """Draw the numbers unless they are given, check them, and make the instance."""
         values = _checked(self._drawn(rng) if self.numbers is None else self.numbers)
         count, total, groups = len(values), sum(values), len(values) // 3
         if count % 3 or not groups:
@@ -93,7 +93,7 @@ class PartitionMakespan(Family, name="partition-makespan"):
     largest: int = ranged(30, minimum=1)
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw the numbers unless they are given."""
+        """Draw the numbers unless they are given, check them, and make the instance."""
         values = _checked(self._drawn(rng) if self.numbers is None else self.numbers)
         total = sum(values)
         if total % 2 or not values:
@@ -103,7 +103,7 @@ class PartitionMakespan(Family, name="partition-makespan"):
 
     def _drawn(self, rng: np.random.Generator) -> list[int]:
         if self.largest == 1 and self.n % 2:
-            raise InvalidValueError(None, "largest", self.largest, "gives an odd number of ones")
+            raise InvalidValueError(None, "largest", self.largest, "gives only ones, an odd sum")
         for _ in range(LARGEST_DRAWS):
             drawn = rng.integers(1, self.largest + 1, self.n)
             if drawn.sum() % 2 == 0 and 2 * drawn.max() <= drawn.sum():

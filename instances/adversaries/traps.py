@@ -38,12 +38,12 @@ class _Trap(Family):
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
         """Return (number of requests, s, o) of both types.
 
-        ``first``, ``width`` and ``others`` are X, K and Y in the docstring of the trap.
+        ``first``, ``width`` and ``others`` are X, K and Y, defined in the docstring of the trap.
         """
         raise NotImplementedError
 
     def steep(self, root: int) -> tuple[int, int, int]:
-        """Return X, K and Y of the docstring of the trap for ``sizes="steep"``.
+        """Return X, K and Y, defined in the docstring of the trap, for ``sizes="steep"``.
 
         ``root`` is floor(sqrt(M)).
         """

@@ -41,7 +41,7 @@ class AffineTime:
         check_ranges(self, "batch time")
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
-        """Seconds of each round, shape (stretch.rounds,)."""
+        """Return the seconds of each round of a batch, shape (stretch.rounds,)."""
         seconds = self.d0 + self.d1 * stretch.later_tokens + self.d2 * stretch.resident()
         seconds[0] += self.d1 * (stretch.first_tokens - stretch.later_tokens)
         return seconds
@@ -76,5 +76,5 @@ class IterationTime:
         check_ranges(self, "iteration time")
 
     def durations(self, stretch: BatchStretch) -> FloatArray:
-        """Seconds of each round, shape (stretch.rounds,)."""
+        """Return the seconds of each round of a batch, shape (stretch.rounds,)."""
         return self.d0 + self.d1 * stretch.batch_memory()

@@ -137,4 +137,4 @@ def batch_time_of(document: Any) -> StorableTime:
         return TiledTime(**document)
     except TypeError as error:
         # The constructor raises TypeError if the number or the names of parameters are wrong.
-        raise InvalidTypeError(None, "batch_time", document, "is none that was stored") from error
+        raise InvalidTypeError(None, "batch_time", document, "is not a stored one") from error

@@ -449,7 +449,7 @@ def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntAr
             rows.append([as_integer(value, "stretch", name, minimum=-1) for name, value in values])
         table = np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS))
     if not len(table):
-        raise InvalidValueError("seconds schedule", "stretches", 0, "are none")
+        raise InvalidValueError("seconds schedule", "stretches", 0, "are too few: give one or more")
     for column, (name, minimum) in zip(table.T, bounds.items(), strict=True):
         least, most = int(column.min()), int(column.max())
         if least < minimum:

@@ -212,7 +212,7 @@ def read_set(path: Path) -> LibrarySet:
         entries = [_entry(of_set | stored, path) for stored in document["entries"]]
         return LibrarySet(name, title, source, licence, tuple(entries))
     except (KeyError, TypeError) as error:
-        raise FileFormatError(path, f"is no set of the library: {error}") from error
+        raise FileFormatError(path, f"is not a set of the library: {error}") from error
 
 
 def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:

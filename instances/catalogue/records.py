@@ -307,7 +307,7 @@ class RecordStore:
                 raise TypeError("the schedule is not a list")
             upper = bound("upper_bound")
             if upper == 0 and entry.goal != LATE:
-                raise InvalidValueError(None, "upper_bound", upper, "is the cost of no schedule")
+                raise InvalidValueError(None, "upper_bound", upper, "is not the cost of a schedule")
             return Record(
                 entry,
                 upper,

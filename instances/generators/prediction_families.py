@@ -66,7 +66,7 @@ class TwoPoint(Family, name="two-point"):
     memory_limit: int = 200
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw each output by itself."""
+        """Draw independent outputs; return the instance."""
         lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
         share = lower / (lower + upper) if self.long_share is None else self.long_share
         outputs = np.where(rng.random(self.n) < share, upper, lower)
@@ -98,7 +98,7 @@ class Geometric(Family, name="geometric"):
     linear: ClassVar[bool] = False
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw each output by itself."""
+        """Draw independent outputs; return the instance."""
         prompt, upper = self.prompt_length, self.upper
         if upper is None:
             limit = as_integer(self.memory_limit, None, "memory_limit", minimum=prompt + 1)

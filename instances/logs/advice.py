@@ -83,13 +83,13 @@ def format_of(
 def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
     """Return the format whose columns the first records have; raise an error unless exactly one."""
     if not records:
-        raise FileFormatError(path, "holds no record that has fields")
+        raise FileFormatError(path, "has no record with fields")
     found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
     most = max((len(one.marks) for one in found), default=0)
     found = [one for one in found if len(one.marks) == most]
     if len(found) > 1:
         ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
-        raise FileFormatError(path, f"fits several formats: which is it? Say {ways}")
+        raise FileFormatError(path, f"fits several formats: choose {ways}")
     if found:
         return found[0]
     raise _unknown(path, records, "fits no format")

@@ -167,7 +167,7 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
     as_choice(bad_rows, None, "bad_rows", get_args(OnBadRows))
     named = None if columns is None else _named(columns)
     if named is not None and format is not None:
-        raise InvalidValueError(None, "format", format, "and columns say two things: give one")
+        raise InvalidValueError(None, "format", format, "is given with columns: give one")
     if format is None:
         return named
     if not isinstance(format, str):

@@ -223,7 +223,7 @@ class RequestLog(LogFacts):
             prompts are already shortened.
         """
         if self.shared_tokens is not None:
-            raise InvalidValueError(None, "log", self.source, "is without shared prefixes already")
+            raise InvalidValueError(None, "log", self.source, "has no shared prefixes any more")
         blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
         unknown = len(self) - len(blocks) + blocks.count(None)
         if unknown:
@@ -234,7 +234,7 @@ class RequestLog(LogFacts):
             raise InvalidValueError(None, "log", self.source, reason)
         sizes = {one.block_size for one in blocks}
         if len(sizes) > 1:
-            raise InvalidValueError(None, "block sizes", sorted(sizes), "are several")
+            raise InvalidValueError(None, "block sizes", sorted(sizes), "are not all equal")
         shared = shared_prefixes(
             [one.hashes for one in blocks],
             min(sizes),

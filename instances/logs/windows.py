@@ -152,7 +152,7 @@ class TraceRule:
         if self.batch_time is not None:
             check_batch_time(self.batch_time)
         if self.windows > 1 and self.duration_seconds is None:
-            reason = "is more than one: how long is each?"
+            reason = "is more than one: give duration_seconds, the length of each"
             raise InvalidValueError(None, "windows", self.windows, reason)
 
 

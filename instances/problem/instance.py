@@ -442,7 +442,7 @@ def _metadata(given: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
     try:
         json.dumps(details, ensure_ascii=False, default=str, skipkeys=True).encode()
     except UnicodeEncodeError:
-        raise InvalidValueError(owner, "metadata", given, "has half of a surrogate pair") from None
+        raise InvalidValueError(owner, "metadata", given, "has a lone surrogate") from None
     return details
 
 

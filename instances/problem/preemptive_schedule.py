@@ -130,7 +130,7 @@ class PreemptiveSchedule(RoundSchedule):
 
     @cached_property
     def completion_times(self) -> IntArray:
-        """Last round of each request, shape (n,), read-only."""
+        """Completion time of each request: its last round, shape (n,), read-only."""
         column = np.zeros(len(self.instance), dtype=np.int64)
         # The stretches of a request are in order of time, so the last assignment to its entry is
         # that of its last stretch.

@@ -212,7 +212,7 @@ class TimedSchedule(ABC):
 
     @cached_property
     def is_feasible(self) -> bool:
-        """True if `violations` finds nothing."""
+        """True if the schedule has no violations."""
         return not self.violations()
 
     def frame(self) -> Any:
@@ -244,7 +244,7 @@ class RoundSchedule(TimedSchedule):
 
     @property
     def problem(self) -> Instance:
-        """The instance scheduled."""
+        """The instance whose requests are scheduled."""
         return self.instance
 
     @property

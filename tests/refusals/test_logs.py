@@ -85,7 +85,7 @@ def bench(words: str, **changes: Any) -> Row:
 ROWS: list[Row] = [
     # Nothing in it, or nothing that could be a request.
     *[log(text, ": is empty$") for text in ("", "\n\n")],
-    *[trace(text, ": holds no record that has fields$") for text in ("{}\n", "[]", "[{}]")],
+    *[trace(text, ": has no record with fields$") for text in ("{}\n", "[]", "[{}]")],
     log("[] \n", "holds no record"),
     *[log(text, "row 1: is not a JSON object") for text in ("[1]", "[[]]")],
     *[log(text, "is cut off") for text in ("[", "{", '{"a"')],

@@ -100,7 +100,7 @@ VALUES: Rows = [
     (lambda: trace(batch_time=IterationTime(1)), "batch_time = .* is not for windows in rounds"),
     *generators(GENERATORS),
     (lambda: generate("fcfs-cascade", imbalanced=True, example="two-types"), "^imbalanced = "),
-    (lambda: generate("fcfs-cascade", 34, rounds=1), "brought no request"),
+    (lambda: generate("fcfs-cascade", 34, rounds=1), "brings no request"),
     (lambda: drawn(memory=10), "arrival-model-1.*memory = 10 .*n, memory_limit"),
     # Batch times.
     (lambda: IterationTime(0), "iteration time"),
@@ -125,7 +125,7 @@ VALUES: Rows = [
     *each(columned, "which column holds outputs", {"prompt": "in"}),
     *each(columned, "two columns of arrival", {**NAMED, "arrival_ms": "x"}),
     *each(columned, "needs a column of arrivals", {"prompt": "in", "output": "out", "end": "e"}),
-    (lambda: trace_windows("x", memory_limit=9, windows=2), "more than one: how long is each"),
+    (lambda: trace_windows("x", memory_limit=9, windows=2), "more than one: give duration_seconds"),
     (lambda: trace(format="vidur", columns=NAMED), "format.*columns"),
 ]
 TYPES: Rows = [

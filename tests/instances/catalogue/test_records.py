@@ -139,7 +139,7 @@ def test_a_killed_write_leaves_the_record_before(
         ({"lower_bound": 1.5}, "whole number"),
         ({"schedule": {}}, "unpack"),
         ({"schedule": {"start_times": 3}}, "not a list"),
-        ({"upper_bound": 0, "lower_bound": 0}, "cost of no schedule"),
+        ({"upper_bound": 0, "lower_bound": 0}, "not the cost of a schedule"),
         ({"lower_bound": 91}, "lower_bound = 91 is above 90"),
         ({"attempts": math.inf}, "whole number"),
         ({"attempts": -1}, "below 0"),

@@ -185,7 +185,7 @@ def test_logs_without_hashes_or_with_other_ones(tmp_path: Path) -> None:
         (without, "block_hashes=True"),
         (held({**first, "hash_ids": [1]}), "is block_size another one"),
         *[(held(first, {**first, "hash_ids": bad}), "lacks the hashes of 1") for bad in bad_hashes],
-        (several, "are several"),
+        (several, "are not all equal"),
     ):
         with pytest.raises(InvalidValueError, match=words):
             refused.without_shared_prefixes()
