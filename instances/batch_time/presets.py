@@ -77,7 +77,7 @@ def preset(name: str) -> Preset:
 
 
 AFFINE = "affine:d0,d1,d2"
-"""Form of an affine batch time as text: seconds per round, per token processed, per token held."""
+"""Affine batch time as text: seconds d0 per round, d1 per token processed, d2 per token held."""
 
 
 def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:

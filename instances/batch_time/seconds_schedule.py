@@ -157,12 +157,15 @@ class SecondsSchedule(TimedSchedule):
 
     @property
     def stretches(self) -> IntArray:
-        """Table of all stretches with the columns `COLUMNS`, shape (stretches, 6)."""
+        """Table of all stretches (consecutive rounds in which a request does the same).
+
+        It has the columns `COLUMNS`, shape (stretches, 6).
+        """
         return np.stack([getattr(self, name) for name in COLUMNS], axis=1)
 
     @property
     def advances(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """True for each stretch in which the request emits tokens, shape (stretches,)."""
+        """For each stretch of rounds, whether its request emits tokens in it, (stretches,)."""
         return np.asarray(self.chunk_tokens == ADVANCES)
 
     @property
@@ -173,16 +176,19 @@ class SecondsSchedule(TimedSchedule):
 
     @cached_property
     def _same(self) -> BoolArray:
-        """For each stretch, whether the previous one is of the same request, (stretches,)."""
+        """For each stretch of rounds, whether the previous one is of the same request."""
         return np.append(False, self.request[1:] == self.request[:-1])
 
     def _before(self, column: IntArray) -> IntArray:
-        """Return for each stretch the column's entry of the request's previous stretch, or 0."""
+        """Return for each stretch the entry in ``column`` of the same request's previous stretch.
+
+        It is 0 for the first stretch of a request.
+        """
         return np.where(self._same, np.roll(column, 1), 0)
 
     @cached_property
     def _tokens(self) -> IntArray:
-        """For each stretch, the request's prompt and output tokens before it, (stretches,)."""
+        """For each stretch, its request's prompt tokens plus output tokens emitted before it."""
         return self.workload.prompt_lengths[self.request] + self.tokens_before
 
     def batches(self) -> Iterator[BatchStretch]:
@@ -194,9 +200,9 @@ class SecondsSchedule(TimedSchedule):
         chunks = np.maximum(self.chunk_tokens, 0)
 
         def each_round(amounts: IntArray, growth: int | IntArray = 0) -> IntArray:
-            """Return for each round the sum of an amount over all stretches that include it.
+            """Return a sum for each round over all stretches that include it, shape (count,).
 
-            In its k-th round, k = 1, 2, ..., a stretch contributes amount + k * growth.
+            In its k-th round, k = 1, 2, ..., stretch i contributes amounts[i] + k * growth[i].
             """
             return held_tokens(np.arange(1, count + 1), before, amounts, self.rounds, 1, growth)
 
@@ -221,15 +227,15 @@ class SecondsSchedule(TimedSchedule):
         for row in zip(*(column.tolist() for column in columns), strict=True):
             requests, prompt, starts, memory, chunk, held, square, old = row
             counts = (1, requests, prompt, starts, memory, requests, chunk, held)
-            # Only sums over requests that complete their prompt and others matter for one round, so
-            # all squares and products are given as those of completed prompts.
+            # For a single round, squares and products of completed prompts and of chunks count
+            # alike. So their sums are passed as those of completed prompts, with 0 for chunks.
             yield BatchStretch(*counts, 0, 0, square, old)
 
     @cached_property
     def _stored(self) -> tuple[IntArray, IntArray]:
-        """For each stretch, stored tokens before its first round, and tokens added per round.
+        """KV tokens that requests store, for each stretch of rounds: two arrays (stored, growth).
 
-        In the j-th round of a stretch its request stores the first number + j times the second.
+        In the j-th round of stretch i, its request stores stored[i] + j * growth[i] tokens.
         """
         rule, advances = self.workload.memory_rule, self.advances
         # With emitted_token="next", the newest token of a request is stored only by the next round
@@ -296,7 +302,7 @@ class SecondsSchedule(TimedSchedule):
         return self._last(ends) - arrivals, self._first(ends) - arrivals
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return for each request whether it keeps its limits on latency and tokens, shape (n,).
+        """Return for each request whether its latency and token times keep its limits, (n,).
 
         Floats are compared first. Requests whose times are near a limit are compared exactly.
         """
@@ -324,10 +330,10 @@ class SecondsSchedule(TimedSchedule):
         return held_tokens(moments, self.first_round - 1, stored, self.rounds, size, growth)
 
     def violations(self) -> list[Violation]:
-        """Return all violations; durations, memory and tokens are computed from the stretches.
+        """Return all violations: of arrivals, memory, the order of rounds, and numbers of tokens.
 
-        Times are compared as floats: a round may begin at the float sum of the previous round's
-        start and duration.
+        Durations, memory and tokens are computed from the stretches. Times are compared as floats:
+        a round may begin at the float sum of the previous round's start and duration.
         """
         workload = self.workload
         found: list[Violation] = []
@@ -367,8 +373,8 @@ class SecondsSchedule(TimedSchedule):
         after = self.first_round + self.rounds
         same, before = self._same, self._before
         had, left, ended = before(tokens_after), before(prompt_after), before(after)
-        # Tokens that the request had processed when it left the cache. Its newest output token is
-        # not among them, because only the next round would have processed it.
+        # Tokens that the request had processed before the present stretch. Its newest output token
+        # is not among them: only the next round after it would process it.
         processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
         reused = self._tokens - self.prompt_left
         goes_on = (
@@ -428,9 +434,10 @@ class SecondsSchedule(TimedSchedule):
 
 
 def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntArray:
-    """Check the stretches and return them as a table with the columns `COLUMNS`.
+    """Check the stretches of a schedule and return them as a table with the columns `COLUMNS`.
 
-    The rows are sorted by request, then by round.
+    A stretch is consecutive rounds in which a request does the same. The rows are sorted by
+    request, then by round.
     """
     bounds = dict(zip(COLUMNS, (0, 1, 1, ADVANCES, 0, 0), strict=True))
     if isinstance(stretches, np.ndarray):

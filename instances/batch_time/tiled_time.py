@@ -101,7 +101,7 @@ class TiledTime:
 
     @cached_property
     def _by_tiles(self) -> list[float]:
-        """Seconds of a round without attention, by number of tiles, from 0 to the last entry's."""
+        """Seconds of a round without attention for 0, 1, 2, ... tiles, up to the table's end."""
         places = np.arange(self.tokens[-1] // self.tile + 1) * self.tile
         found: list[float] = np.interp(places, self.tokens, self.seconds).tolist()
         return found

@@ -42,7 +42,7 @@ _PACKAGED = RecordStore()
 LibraryGoal = Literal[
     "total_latency", "makespan", "preemptive_total_latency", "seconds", "late_requests"
 ]
-"""Objective of an instance; "preemptive" and "seconds" also name the kind of schedule."""
+"""Objectives: total latency (in rounds, with preemption, in seconds), makespan, late requests."""
 
 GOALS = get_args(LibraryGoal)
 
@@ -141,7 +141,7 @@ class LibraryEntry:
         return _PACKAGED.record(self)
 
     def _made(self) -> Instance | Workload:
-        """Make the instance from its rows or its recipe, without the batch time."""
+        """Make the instance from its stored lengths or with its generator, without batch time."""
         stored, rule = self._stored, MemoryRule(**self._stored.get("memory_rule", {}))
         drawn: Instance | Workload
         if not self.is_stored:

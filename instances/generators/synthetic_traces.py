@@ -60,16 +60,16 @@ class PublishedLengths:
 
 CONVERSATION_PROMPTS = PublishedLengths(41.84, 12, 468)
 CONVERSATION_OUTPUTS = PublishedLengths(85.35, 43, 883)
-"""Lengths of LMSYS-Chat-1M: means, medians of [W25] Section 7, largest ones of [C25] Section 6."""
+"""Prompts and outputs of LMSYS-Chat-1M: mean, median of [W25] Section 7; maximum of [C25]."""
 
 SERVED_PROMPTS = PublishedLengths(40.62, 11.0, 2048)
 SERVED_OUTPUTS = PublishedLengths(85.32, 45.0, 2048)
-"""Lengths of LMSYS-Chat-1M, counted in words: means and medians of [J25] Section 5.2. The largest
-length, 2048, is not published: it is the size of a context."""
+"""Prompts and outputs of LMSYS-Chat-1M, counted in words: mean, median of [J25] Section 5.2. The
+maximum, 2048, is not published: longer ones are cut, as by the context of a model."""
 
 SUMMARY_PROMPTS = PublishedLengths(2546.39, 2667.5, 4095, mirrored=True)
 SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
-"""Lengths of arXiv summaries: means, medians of [W25] Section 7; the context is 4096 tokens."""
+"""Prompts and outputs of arXiv summaries: mean, median of [W25] Section 7; context 4096 tokens."""
 
 
 def _drawn(

@@ -81,7 +81,7 @@ def format_of(
 
 
 def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
-    """Return the format whose columns the first records have; raise an error unless exactly one."""
+    """Return the only format whose columns the records have; raise an error if none or several."""
     if not records:
         raise FileFormatError(path, "has no record with fields")
     found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
@@ -98,8 +98,8 @@ def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
 def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
     """Make the error for a file of unknown format.
 
-    Its message gives the reason, lists the columns, guesses their roles, and gives the command's
-    argument with these roles to type.
+    Its message has the reason, the columns, their guessed roles (such as prompt), and the text to
+    type as a source of requests: ``trace:FILE(role=column, ...)``.
     """
     seen: dict[str, Any] = {}
     for name, value in (one for record in records for one in _paths(record)):
@@ -109,7 +109,8 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
         return FileFormatError(path, "has no header line: names of columns come before its rows")
     found = _guessed(seen)
     is_whole = {"prompt", "output"} <= found.keys()
-    # A column of arrivals is not required: without one all requests arrive at once.
+    # Columns of prompt and output lengths are enough, as requests without arrivals all arrive at
+    # once. Without these the text to type has NAME for the columns that the user must fill in.
     given = found if is_whole else {"arrival": "NAME", "prompt": "NAME", "output": "NAME", **found}
     settings = ", ".join(f"{role}={quoted(name)}" for role, name in given.items())
     line = shlex.quote(f"trace:{path}({settings})")
@@ -125,7 +126,7 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
 def _paths(
     record: Mapping[str, Any], before: str = "", depth: int = 1
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the path to each value of a nested record, such as ``usage.prompt_tokens``, and it."""
+    """Yield each value of a nested record with its path, such as ``usage.prompt_tokens``."""
     for key, value in record.items():
         path = before + str(key).replace(".", "\\." if before or isinstance(value, dict) else ".")
         if isinstance(value, dict) and value and depth < DEEPEST_LISTED:

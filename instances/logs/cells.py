@@ -16,17 +16,17 @@ from instances.errors import shown
 from instances.validation import LARGEST_TOKEN_COUNT
 
 PER_SECOND = 10**9
-"""Nanoseconds per second; times are whole numbers of nanoseconds."""
+"""Nanoseconds per second: times in logs are converted to whole numbers of nanoseconds."""
 
 DATES, SECONDS, MILLISECONDS = "dates", "seconds", "milliseconds"
 DIGITS_OF = {SECONDS: 0, MILLISECONDS: 3, "microseconds": 6, "nanoseconds": 9}
-"""Units of time, with the exponent d such that a second has 10**d of the unit."""
+"""For each unit of time, the exponent d: a second has 10**d of the unit."""
 
 LATEST = 9.2e18
 """Latest time, in nanoseconds since 1970 (in the year 2261): the limit of an int64."""
 
 LONGEST_DURATION = 1e16
-"""Longest duration read, in the file's unit; sums of longer ones could overflow a float32."""
+"""Longest duration accepted in a log, in the file's unit; limits sums, which are float32 too."""
 
 NO_LIST = f"is not a list of numbers from 0 to {LONGEST_DURATION:g}"
 
@@ -129,7 +129,7 @@ def _dates(cells: Sequence[Any]) -> tuple[npt.NDArray[np.datetime64], npt.NDArra
     texts = [one.strip()[:_LONGEST_DATE] if isinstance(one, str) else "" for one in cells]
     texts = [one.replace(" UTC", "Z").replace(",", ".") for one in texts]
     zones = np.array([bool(one[19:].strip(_DIGITS)) for one in texts])
-    # Differences of other years may not fit int64 nanoseconds.
+    # Accept the years 1700 to 2199 only: differences of other dates may not fit int64 nanoseconds.
     kept = [one if len(one) > 18 and "1700-" <= one < "2200" else "" for one in texts]
     found = pandas.to_datetime(kept, format="ISO8601", utc=True, errors="coerce")
     return found.tz_localize(None).to_numpy().astype("datetime64[ns]"), zones

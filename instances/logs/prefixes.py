@@ -197,8 +197,8 @@ def _largest_of_others(group: IntArray, values: IntArray) -> IntArray:
         return values
     order = np.lexsort((-values, group))
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    # The largest value of each group goes to all its elements, except that the element with the
-    # largest value gets the second largest. Every group has at least two elements.
+    # Each element gets the largest value of its group, but the element with the largest value gets
+    # the second largest. Every group has at least two elements.
     found = np.repeat(values[order[firsts]], np.diff(firsts, append=len(order)))
     found[firsts] = values[order[firsts + 1]]
     largest = np.empty_like(values)

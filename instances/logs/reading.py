@@ -109,7 +109,6 @@ def read_log(
           succeeded. Failed requests are left out.
         - ``"worker"``: label of the replica that served the request. This role may also be the only
           one, and goes with any format then.
-        - ``"requests"``: path to the list of requests in a larger JSON object.
     bad_rows : {"refuse", "skip"}, default "refuse"
         Whether a row that cannot be read, such as one with an empty or negative cell, is an error,
         or is skipped and counted.

@@ -35,7 +35,8 @@ class LogFacts:
     left_out : Mapping[str, int]
         Number of requests left out for each reason: failed or broken off, without output length,
         sent to warm the server up, a span whose tokens another span also counts, skipped because
-        unreadable, or empty (without prompt or output token; not yet counted in a window).
+        unreadable, or empty (without prompt or output token). Windows count empty requests in
+        ``dropped_empty`` of their `TraceReport` instead.
     out_of_order : int
         Requests that arrived earlier than a request on a line before theirs.
     time_unit : str or None
@@ -147,7 +148,7 @@ class RequestLog(LogFacts):
     def select(self, kept: npt.NDArray[np.bool_] | IntArray) -> RequestLog:
         """Return a log with some of the requests only.
 
-        Counts of rows, such as ``rows`` and ``skipped``, remain those of the whole file.
+        The counts ``rows``, ``left_out`` and ``out_of_order`` remain those of the whole file.
 
         Parameters
         ----------

@@ -73,7 +73,7 @@ class BatchStretch:
         return self.memory + self.growth * np.arange(self.rounds, dtype=np.float64)
 
     def batch_memory(self) -> FloatArray:
-        """Return the KV tokens of all requests that are not held, in each round, (rounds,)."""
+        """Return the KV tokens of requests that do not pause in each round, shape (rounds,)."""
         return self.resident() - self.held_memory
 
 

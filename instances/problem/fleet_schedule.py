@@ -179,7 +179,7 @@ class FleetSchedule(TimedSchedule):
         return FleetSchedule(instance, self.assignment, parts)
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return for each request whether it keeps its limits on latency and tokens, shape (n,)."""
+        """Return for each request whether its latency and token times keep its limits, (n,)."""
         return self._gathered(lambda part, own: part.keeps(limits.of(own)))
 
     def _gathered(self, of: Callable[[Any, IntArray], Any]) -> npt.NDArray[Any]:

@@ -93,7 +93,8 @@ class Problem:
             reason = f"is below 1{rule}"
             raise InvalidValueError(f"request {self.ids[place]!r}", "prompt_length", 0, reason)
         peaks = self.prompt_lengths + self.output_lengths
-        # Tokens in whole blocks of the memory: a request whose peak is above can never run.
+        # Usable memory in tokens: M rounded down to whole blocks. A request with a larger peak can
+        # never run.
         usable = memory_rule.limit(self.memory_limit)
         for place in np.flatnonzero(peaks - memory_rule.unstored > usable).tolist():
             reason = f"exceeds memory_limit = {memory_limit}{rule}: the request can never run"

@@ -46,8 +46,8 @@ def held_tokens(
     growth = np.broadcast_to(np.asarray(growth, dtype=np.int64), begins.shape)
     ends = begins + rounds
     if block_size == 1:
-        # In round r a stretch that begins after round b holds (stored - growth b) + growth r
-        # tokens: add both coefficients at its begin, and subtract them at its end.
+        # A stretch that begins after round b holds (stored - growth * b) + growth * r tokens in
+        # round r. Add both coefficients in its first round, and subtract them after its last.
         changes = np.concatenate([begins + 1, ends + 1])
         ramps = (stored - growth * begins, growth)
         amounts = (np.concatenate([one, -one]) for one in ramps)

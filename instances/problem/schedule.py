@@ -165,7 +165,7 @@ class TimedSchedule(ABC):
 
     @property
     def machines(self) -> tuple[Any, ...]:
-        """Schedules of the single machines: the schedule itself, or for a fleet one per replica."""
+        """Schedules of single machines: the schedule itself; of a fleet, those of its replicas."""
         return (self,)
 
     @property
@@ -193,7 +193,7 @@ class TimedSchedule(ABC):
         return self.keeps(limits_of(level, len(self.problem)))
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return for each request whether it keeps its limits on latency and tokens, shape (n,)."""
+        """Return for each request whether its latency and token times keep its limits, (n,)."""
         problem = self.problem
         first = self.first_token_times - problem.arrival_times
         return limits.on_time(self.latencies, first, problem.output_lengths)

@@ -86,7 +86,7 @@ ROWS: list[Row] = [
     # Nothing in it, or nothing that could be a request.
     *[log(text, ": is empty$") for text in ("", "\n\n")],
     *[trace(text, ": has no record with fields$") for text in ("{}\n", "[]", "[{}]")],
-    log("[] \n", "holds no record"),
+    log("[] \n", "has no record"),
     *[log(text, "row 1: is not a JSON object") for text in ("[1]", "[[]]")],
     *[log(text, "is cut off") for text in ("[", "{", '{"a"')],
     *[log(text, "not JSON: maximum recursion") for text in ("[" * 10**5, '{"a":' * 10**5)],
