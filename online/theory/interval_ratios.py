@@ -162,6 +162,23 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
     return 1 + 2 * alpha * alpha
 
 
+def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
+    """A_l's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Theorem 5.2.
+
+    1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1), with ``balance`` t = x_l / x_u.
+    """
+    alpha = _share(alpha, "alpha", above=0)
+    t, square = _exact(balance, "balance", minimum=0), alpha * alpha
+    return 1 + square * (t + 2) / (square * t * t + 2 * square * t + 1)
+
+
+def a_min_linear_geometric_ratio(q: Number) -> Number:
+    """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Theorem 5.3); at most 14/9."""
+    q = _share(q, "q", minimum=0)
+    top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
+    return top / (1 + 2 * q + 11 * q**2 + 8 * q**3 + 11 * q**4 + 2 * q**5 + q**6)
+
+
 def _exact(value: Number, field: str, **bounds: float) -> Number:
     """Check a number within bounds; return a fraction as it is, and any other number as a float."""
     number = as_number(value, None, field, **bounds)

@@ -1,4 +1,4 @@
-"""A bound on total latency from memory volumes ([J25]).
+"""Bounds on total latency from memory volumes, and a dual certificate ([J25]), as exact fractions.
 
 A request with prompt s and output o has the volume s o + o (o + 1) / 2: tokens that it holds,
 summed over its rounds.
@@ -6,8 +6,13 @@ summed over its rounds.
 
 from __future__ import annotations
 
-from instances import Instance
+import math
+from collections import Counter
+from fractions import Fraction
+
+from instances import Instance, InvalidValueError
 from instances.problem.memory_translation import pooled
+from instances.validation import as_integer
 
 
 def volume_bound(instance: Instance) -> int:
@@ -40,3 +45,78 @@ def volume_bound(instance: Instance) -> int:
         needed += volume
         total += first + max(-(-needed // limit), output)
     return max(total - int(instance.arrival_times.sum()), sum(outputs))
+
+
+def mc_sf_upper_bound(instance: Instance) -> Fraction:
+    """Return 1536/M sum_o n_o sum_{o'<=o} n_o' vol_o' + 24 sum_o n_o o ([J25] Lemma 4.4).
+
+    MC-SF is never worse if all prompts are equal, all requests arrive at once and M is at least
+    twice every s + o.
+
+    Raises
+    ------
+    InvalidValueError
+        The lemma does not apply to the instance.
+    """
+    nested, outputs = _nested_volumes(instance, twice=True)
+    return Fraction(1536 * nested, instance.memory_limit) + 24 * outputs
+
+
+def optimum_lower_bound(instance: Instance) -> Fraction:
+    """Return 1/(6M) sum_o n_o sum_{o'<=o} n_o' vol_o' + 1/6 sum_o n_o o ([J25] Lemma 4.7).
+
+    No schedule is better if all prompts are equal and all requests arrive at once.
+
+    Raises
+    ------
+    InvalidValueError
+        The lemma does not apply to the instance.
+    """
+    nested, outputs = _nested_volumes(instance, twice=False)
+    return Fraction(nested, 6 * instance.memory_limit) + Fraction(outputs, 6)
+
+
+def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
+    instance.require_tokens()
+    instance.refuse_weights("is not 1: the lemma counts every request alike")
+    if len(set(instance.prompt_lengths.tolist())) > 1:
+        raise InvalidValueError("instance", "prompt_lengths", "", "are not all equal")
+    if instance.arrival_times.any():
+        raise InvalidValueError("instance", "arrival_times", "", "are not all 0")
+    if twice and 2 * int(instance.peak_memories.max()) > instance.memory_limit:
+        raise InvalidValueError(
+            "instance", "memory_limit", instance.memory_limit, "is below twice the largest s + o"
+        )
+    volumes = {request.output_length: request.volume for request in instance}
+    nested = below = 0
+    for output, count in sorted(Counter(instance.output_lengths.tolist()).items()):
+        below += count * volumes[output]
+        nested += count * below
+    return nested, int(instance.output_lengths.sum())
+
+
+def equal_requests_dual(
+    prompt_length: int, output_length: int, count: int, memory_limit: int
+) -> tuple[Fraction, tuple[Fraction, ...]]:
+    """Return the dual pair of [J25] Equations (25)-(27) for n equal requests (s, o) at once.
+
+    The pair is y (25), the price of each request, and the memory prices lambda_1, lambda_2, .. as
+    long as they are positive (26), (27). It is feasible: t - y + sum_{r=t+1}^{t+o} (s + r - t)
+    lambda_r >= 0 for every start t (23). So total latency is at least n o + n y - M sum of lambda
+    (22).
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        A number is out of range, or s + o > M.
+    """
+    s = as_integer(prompt_length, None, "prompt_length", minimum=0)
+    o = as_integer(output_length, None, "output_length", minimum=1)
+    n = as_integer(count, None, "count", minimum=1)
+    limit = as_integer(memory_limit, None, "memory_limit", minimum=s + o)
+    beta = 2 * s + o + 1
+    shift = Fraction((o - 1) * (3 * s + 2 * o + 2), 3 * beta)
+    price = max(Fraction(0), Fraction(beta * o * n, 2 * limit) - shift)
+    # lambda_r falls by 2 / (beta o) per round.
+    rounds = range(math.ceil(price + shift))
+    return price, tuple(2 * (price + shift - r) / (beta * o) for r in rounds)

@@ -31,6 +31,7 @@ from instances import (
     Workload,
 )
 from online import AffineTime, IterationTime
+from online.theory import paper_bounds
 
 NAN, INFINITE = float("nan"), float("inf")
 TIME = AffineTime(0.5, 0.25, 0.125)
@@ -160,6 +161,7 @@ VALUES: Rows = [
     (lambda: solve_model(build_model(SMALL, relax=True)), "negative or fractional"),
     *given(partial(solve_model, build_model(SMALL)), time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: solved(bounds="volume"), "bound = 'volume' is not FILE.py:NAME"),
+    (lambda: paper_bounds.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: preempted(goal="makespan"), "preemption = 'keep' requires the goal 'latency'"),
     (lambda: shortest().share_interval, "goal = 'makespan' is not OnTime"),
     (lambda: OnTime(LEVEL, "keep"), "late = 'keep' is not one of drop, serve"),

@@ -12,6 +12,7 @@ from online import IntervalPredictions
 from online.theory.fluid_limit import Rule, fluid_latency
 from online.theory.interval_ratios import (
     a_ell_ratio_bound,
+    a_ell_two_point_ratio,
     a_max_two_point_ratio,
     a_min_ratio,
     h_sf_latency,
@@ -70,8 +71,7 @@ def test_algorithm_2_as_written_does_not(lower: int, upper: int, expected: float
 def test_h_sf_a_ell_and_whole_peaks_meet_their_expressions() -> None:
     x = two_points(2, 10)
     assert leading_term(x, 0, 2, "h-sf", 36) == pytest.approx(1, abs=1e-3)
-    # [C25] Theorem 5.2: 1 + a^2 (t + 2) / (a^2 t^2 + 2 a^2 t + 1) at a = 1/5, t = 5.
-    expected = 1 + 0.04 * 7 / (1 + 0.4 + 1)
+    expected = a_ell_two_point_ratio(0.2, 5.0)
     assert leading_term(x, 0, 2, "a-ell", 36) == pytest.approx(expected, rel=5e-3)
     # a u = 2 requests of length 1 for b l = 1 of length 4: a / b = 1/2, [C25] Theorem 3.4 at 1/4.
     trap = two_points(1, 4, shorts=2 / 3)

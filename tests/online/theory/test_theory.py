@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from strategies import instances
 from tiny_fleets import tiny_fleet
 from tiny_problems import least_total_latency
 
+import online
 from instances import Instance
 from online.theory import interval_ratios, paper_bounds
 from online.theory.rayleigh import rayleigh_maximum
@@ -118,6 +120,20 @@ def test_the_switch_point() -> None:
     assert interval_ratios.a_ell_ratio_bound(alpha) == pytest.approx((3 + math.sqrt(5)) / 4)
 
 
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+def test_theorem_5_3_is_the_lemma(q: float) -> None:
+    """[C25] Theorem 5.3."""
+    x = [k * q ** (k - 1) for k in range(1, 600)]
+    assert interval_ratios.a_min_linear_geometric_ratio(q) == pytest.approx(
+        interval_ratios.a_min_ratio(x, 0, 1)
+    )
+
+
+def test_theorem_5_3_at_its_ends() -> None:
+    assert interval_ratios.a_min_linear_geometric_ratio(Fraction(0)) == 1
+    assert interval_ratios.a_min_linear_geometric_ratio(Fraction(1)) == Fraction(14, 9)
+
+
 def test_the_geometric_limit() -> None:
     q = 0.999
     ratio = interval_ratios.a_min_ratio([q ** (k - 1) for k in range(1, 20_000)], 0, 1)
@@ -169,3 +185,50 @@ def test_the_volume_bound_of_fleets_and_memory_rules(seed: int) -> None:
     drawn = tiny_fleet(rng, 4, replicas=1 + seed % 3)
     fleet = drawn.replaced(requests=[replace(one, weight=1) for one in drawn])
     assert paper_bounds.volume_bound(fleet) <= least_total_latency(fleet)
+
+
+@given(st.integers(1, 3), st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 10))
+@settings(max_examples=examples(200))
+def test_lemmas_4_4_and_4_7(prompt: int, outputs: list[int], room: int) -> None:
+    """[J25] Lemmas 4.4, 4.7."""
+    limit = 2 * (prompt + max(outputs)) + room
+    instance = Instance.from_arrays([prompt] * len(outputs), outputs, memory_limit=limit)
+    optimum = optimal_total_latency(instance)[0]
+    policy = online.simulate(instance, "mc-sf").total_latency
+    assert paper_bounds.optimum_lower_bound(instance) <= optimum <= policy
+    assert policy <= paper_bounds.mc_sf_upper_bound(instance)
+    nested = sum(
+        outputs.count(o) * outputs.count(p) * (prompt * p + p * (p + 1) // 2)
+        for o in set(outputs)
+        for p in set(outputs)
+        if p <= o
+    )
+    assert paper_bounds.optimum_lower_bound(instance) == Fraction(nested, 6 * limit) + Fraction(
+        sum(outputs), 6
+    )
+
+
+@given(st.integers(0, 8), st.integers(1, 8), st.integers(1, 60), st.integers(0, 60))
+@settings(max_examples=examples(300))
+def test_the_dual_pair_is_feasible_and_falls_to_0(s: int, o: int, n: int, room: int) -> None:
+    """[J25] Equations (25)-(27), Appendix B.3."""
+    price, memory = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
+    assert all(value > 0 for value in memory)
+    # (26): a price less 2 / ((2s + o + 1) o) is that of the next round, or not above 0.
+    step = Fraction(2, (2 * s + o + 1) * o)
+    assert [one - other for one, other in pairwise(memory)] == [step] * max(0, len(memory) - 1)
+    assert not memory or memory[-1] <= step
+    # (23) as printed, over every start up to one with nothing left to pay.
+    charged = dict(enumerate(memory, 1))
+    for t in range(len(memory) + 2):
+        paid = sum((s + r - t) * charged.get(r, Fraction(0)) for r in range(t + 1, t + o + 1))
+        assert price - paid <= t
+
+
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 12))
+@settings(max_examples=examples(100))
+def test_the_dual_pair_bounds_the_optimum(s: int, o: int, n: int, room: int) -> None:
+    instance = Instance.from_arrays([s] * n, [o] * n, memory_limit=s + o + room)
+    price, memory = paper_bounds.equal_requests_dual(s, o, n, s + o + room)
+    objective = n * (o + price) - instance.memory_limit * sum(memory, Fraction(0))
+    assert 0 <= objective <= optimal_total_latency(instance)[0]
