@@ -17,9 +17,9 @@ INTERRUPTED_STATUS = 130
 """Exit status of a command that Ctrl-C ended, as shells expect it: 128 + SIGINT."""
 
 GROUPS = {
-    "A scheduling policy beside the best possible": {
+    "A scheduling policy compared with the best possible": {
         "ratios": "policies against the hindsight optimum of the same requests",
-        "check": "what every policy or bound must hold, tried on yours",
+        "check": "whether your policy or bound keeps the rules of its kind",
         "example": "ratios --demo",
     },
     "A server's log": {
@@ -97,7 +97,7 @@ def first_screen() -> str:
         [
             *lines,
             "",
-            f"{PROGRAM} SUBCOMMAND --help tells what each takes. Also: --version,",
+            f"{PROGRAM} SUBCOMMAND --help shows its options. Also: --version,",
             "--install-completion and --show-completion (of the shell).",
         ]
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 LATEX_LETTERS = 75
-"""Sum of the longest cells of all columns, in letters, above which LaTeX shrinks a table to fit."""
+"""Largest sum of column widths, in letters, of a LaTeX table that is not shrunk to the page."""
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ class _Worker:
         return future
 
     def interrupt(self) -> None:
-        """Send SIGINT to the process, which only a terminal does by itself at Ctrl-C."""
+        """Send SIGINT to the process: at Ctrl-C a terminal does so too, but a notebook does not."""
         with suppress(ProcessLookupError, ValueError):
             os.kill(self._process.pid, signal.SIGINT)
 

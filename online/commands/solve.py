@@ -30,7 +30,7 @@ CONTRADICTIONS: dict[str, tuple[str, ...]] = {
     "--preemption keep": ("--goal makespan", "--crosscheck", "--out", "--export"),
     "--method relaxation": ("--goal makespan", "--preemption keep", "--export", *SEARCHING),
 }
-"""Options with those that they cannot be combined with."""
+"""For some options, the other options that they cannot be combined with."""
 
 
 def solve(  # noqa: PLR0913

@@ -238,7 +238,7 @@ def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]
 
 
 def trace_options(source: Source) -> dict[str, Any]:
-    """Return the settings of a trace as keyword arguments of `instances.trace_windows`.
+    """Return the settings of a trace or log as keyword arguments of the functions that read it.
 
     The names of columns are one argument, ``columns``. The memory rule is left out.
     """

@@ -124,8 +124,9 @@ def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
 class MemoryRequirement(NamedTuple):
     """Memory that Nested WAIT needs, in tokens, in the three parts of [A25] Equations (14), (17).
 
-    n_k is the threshold of segment k, which begins after stage e_{k-1}. A prompt that waits for
-    segment k holds l + e_{k-1} tokens.
+    n_k is the threshold of segment k = 1 .. m, which begins after stage e_{k-1}. A prompt that
+    waits for segment k holds l + e_{k-1} tokens. theta_k is the `decay_rate` of the queue for
+    segment k, T the horizon in seconds, delta the probability of overflow.
 
     Attributes
     ----------
@@ -272,7 +273,8 @@ def nested_thresholds(
 ) -> NestedPlan:
     """Return thresholds of Nested WAIT with a margin over the prompts that enter each segment.
 
-    They are n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up. If n_k is at most
+    Of the prompts of segment k - 1 the share p_k enters segment k, which has delta_k stages. The
+    result is n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up. If n_k is at most
     p_k n_{k-1} (for p_k near 1), it is raised to the next whole number above. Thresholds
     exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: Equation (12) fails
     and the buffer of (14) is infinite.

@@ -137,7 +137,8 @@ def wait_thresholds(
     """Return the smallest thresholds n_j, about c lambda_j, that keep up and fit into memory.
 
     Thresholds keep up if n_j >= lambda_j DT(n) for every type ([A25] Theorem 1, Equation (11)), and
-    fit if M_pi = sum_j n_j S_j <= C. [A25] gives these conditions, not a rule for n_j. With
+    fit if M_pi = sum_j n_j S_j <= C. S_j is the `PromptType.footprint`, DT(n) = d0 + d1 M_pi the
+    longest iteration, DT* that of the `equilibrium`. [A25] has no rule for n_j. With
     W = sum_j lambda_j S_j, thresholds n_j = c lambda_j, not rounded, meet both exactly when
     c >= DT* and c W <= C. Here c grows from DT* until n_j > lambda_j DT(n) for every type with n_j
     rounded up. If such a plan does not fit, equality is accepted.
@@ -224,7 +225,8 @@ def _first_that_keeps_up(
     edge = ROUNDING if strictly else -ROUNDING
     counts = np.ones(len(kinds))
     while counts @ footprints <= limit:
-        # Of n - arrivals, the share `ROUNDING` of n counts as 0.
+        # ``needed`` is the least n above the arrivals, or equal to them if not ``strictly``. A
+        # difference of at most `ROUNDING` times n counts as equal.
         least = rates * (d0 + d1 * (counts @ footprints)) / (1 - edge)
         needed = np.maximum(np.floor(least) + 1 if strictly else np.ceil(least), counts)
         if (needed == counts).all():

@@ -59,7 +59,7 @@ WINDOW = 16
 """Number of successive inter-token times of a request that are averaged to one row of the fit."""
 
 MOST_WINDOWS = 100_000
-"""Approximate largest number of rows that a batch time is fitted to, of a log with more."""
+"""Approximate largest number of rows in a fit; of a log with more rows only every k-th is used."""
 
 LARGEST_ERROR = 0.25
 """Largest mean of |predicted - measured| / measured seconds with which a fit is accepted."""
@@ -69,10 +69,10 @@ LARGEST_CONDITION = 150.0
 Above it, a column varies by less than 2 % of its mean, or two columns correlate by over 0.9999."""
 
 WEIGHINGS = 4
-"""Number of successive least-squares fits: each weights rows by 1 / seconds of the fit before."""
+"""Number of successive least-squares fits; the fit before predicts the weights 1 / seconds."""
 
 LEAST_EXPECTED = 0.1
-"""Least predicted seconds in a weight 1 / predicted, as a share of the row's measured seconds."""
+"""Rows have the weight 1 / (predicted seconds), which are at least this share of the measured."""
 
 NEGLIGIBLE = 0.02
 """A coefficient below 0 is set to 0 if its term is at most this share of a mean round's seconds."""
@@ -168,11 +168,11 @@ def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, flo
     """
     count, seconds = len(rounds.seconds), rounds.seconds
     if count < LEAST_ROWS:
-        raise _refusal(f"has {count} rounds to go by and needs {LEAST_ROWS}", source)
+        raise _refusal(f"has {count} rounds, and a fit needs {LEAST_ROWS}", source)
     design = np.stack([np.ones(count), rounds.tokens, rounds.kv_tokens], axis=1)
     if np.linalg.cond(design / np.linalg.norm(design, axis=0)) > LARGEST_CONDITION:
         reason = "cannot separate the seconds of a round, of a token processed and of a token held"
-        raise _refusal(f"{reason}, which hardly vary, or rise together", source)
+        raise _refusal(f"{reason}: tokens hardly vary, or rise together", source)
     coefficients, off = _fit(design, seconds), np.empty(count)
     for block in np.array_split(np.arange(count), BLOCKS):
         others = np.setdiff1d(np.arange(count), block)

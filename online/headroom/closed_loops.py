@@ -15,10 +15,10 @@ from instances import InvalidValueError, RequestLog
 from instances.validation import as_integer
 
 AT_ONCE = 0.05
-"""Longest time from the end of a request to the one sent for it, as a share of the mean latency."""
+"""Longest delay of a request that is sent when another one ends, as a share of the mean latency."""
 
 LEAST_SENT = 0.5
-"""Least share of requests sent by the end of another one with which a log is of a closed loop."""
+"""A log is of a closed loop if at least this share of requests is sent when another one ends."""
 
 
 def with_arrivals(

@@ -13,7 +13,7 @@ from online.policy_interface.policy import POLICIES, named_parameters
 from online.policy_interface.specs import PolicySpec
 
 PARAMETERS = {"enable_prefix_caching": "prefix_caching", "async_scheduling": "asynchronous"}
-"""Names of policy parameters that differ from the name of the engine's setting."""
+"""Engine settings in a log and the policy parameters for them, where the two names differ."""
 
 
 def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int | None]:

@@ -42,7 +42,7 @@ SAMPLES = (1000, 100, 10, 1)
 """Numbers of first requests on which today's policy is timed: the largest that time allows."""
 
 PATIENCE = 2.0
-"""A simulation may always take this factor times the seconds of that of today's policy."""
+"""Least time limit of a policy's simulation, as a multiple of the seconds that today's took."""
 
 SHORT_RUN = 1.0
 """Seconds of a simulation up to which simulations run in this process, without worker processes."""

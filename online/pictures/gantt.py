@@ -49,7 +49,8 @@ def gantt(
     colours = length_colours(lengths)
     last = float(end.max(initial=1.0))
     finish = np.full(len(lengths), last)
-    # The bars of a request are in order of time, so the begin of its last one remains.
+    # The line of a request ends where its last bar begins: bars of a request are in order of time,
+    # so the last assignment to its entry remains.
     finish[request[completed]] = begin[completed]
     ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
     bars: dict[str, Any] = {"height": 0.78, "zorder": 2}

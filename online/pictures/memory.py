@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hindsight import Result
 
 FEW_BANDS = 200
-"""Largest number of bands (stays of requests) that are drawn with edges; more would be hidden."""
+"""Largest number of bands that are drawn with edges; the edges of more would hide the bands."""
 SENT_BACK = "sent back to the queue"
 """Label in the legend for stays in the batch that ended in an eviction, not by completion."""
 
@@ -235,8 +235,8 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
     if not shown.pauses and np.array_equal(memory, shown.memory_profile()):
         return Stays(ran.request, ran.start_round, base, rounds, ran.completed)
     raise ValueError(
-        f"the run of {shown.policy_name!r} held requests midway: they do not grow by a token per "
-        "round, and cannot be stacked from their starts; draw gantt instead"
+        f"the run of {shown.policy_name!r} held requests midway: their memory does not grow by a "
+        "token per round, as stacked bands need; draw gantt instead"
     )
 
 

@@ -41,7 +41,7 @@ FIGURE_WIDTH = 4.2
 """Width in inches of a picture that a telephone shows without shrinking its letters."""
 
 FIGURE = re.compile(r"(?:[\d(\[?+-](?:[\d.,?()\[\] %+-]|to)*)?").fullmatch
-"""Match of a cell that is a number, an interval or a percentage; such cells are right-aligned."""
+"""Matches the text of a number, an interval or a percentage, a cell that is aligned right."""
 
 COLOURS = {
     style.INK: "currentColor",

@@ -28,7 +28,7 @@ INK = "#222222"
 QUIET = "#8a8a8a"
 TEXT_POINTS = 8.0
 DATES = {".png": (), ".svg": ("Date",), ".pdf": ("CreationDate",)}
-"""By suffix of an image file, its metadata with the date, left out so that files are repeatable."""
+"""Metadata fields with a date, by suffix of the image file; left out, so that files are equal."""
 
 
 def new_axes(

@@ -17,7 +17,7 @@ from instances import FileFormatError, InvalidValueError
 from .trial import Trial, with_best_bounds
 
 HEAD = b'{"format": "llm-hindsight/trials", "version": 2}\n'
-"""First line of a store of trials."""
+"""First line of a file of trials, which has the format and its version."""
 
 
 def read_trials(path: str | os.PathLike[str]) -> list[Trial]:

@@ -237,9 +237,9 @@ def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the prompts of a random group so that k of its requests fill M exactly at their ends.
+    """Set the prompts of a random group so that k of its requests fill M in their last round.
 
-    k is random, and 1 in four of ten cases: s = M // k - o.
+    That is s = M // k - o. The number k is 1 in four of ten cases, and else random.
     """
     group = _group(rows, rng)
     together = 1 if rng.random() < 0.4 else int(rng.integers(1, len(rows) + 1))

@@ -34,7 +34,7 @@ ENDLESS = ("livelock", "stalled")
 """Statuses of simulations in which some request is never served."""
 
 LEAST_LENGTH = 1_000
-"""Least round limit of a run: few requests need that many rounds until a livelock is detected."""
+"""Least round limit of a run, so that it lasts until a livelock of few requests is detected."""
 
 MOVES = 1_500
 """Number of annealing moves of the search for a good schedule of a draft."""

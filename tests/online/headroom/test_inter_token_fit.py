@@ -104,7 +104,7 @@ def rounds(count: int = 200, seed: int = 0, spread: float = 0.0) -> Measurements
 ROUNDS = rounds()
 USELESS = [
     (rounds(spread=0.6), "in the mean, more than 25 %"),
-    (rounds(3), f"has 3 rounds to go by and needs {LEAST_ROWS}"),
+    (rounds(3), f"has 3 rounds, and a fit needs {LEAST_ROWS}"),
     (replace(ROUNDS, tokens=np.full(200, 7.0)), "hardly vary, or rise together"),
     (replace(ROUNDS, kv_tokens=ROUNDS.tokens * 30), "hardly vary, or rise together"),
     (replace(ROUNDS, seconds=0.2 - 4e-4 * ROUNDS.tokens), "of 0.2 s, -0.0004 s, "),
