@@ -23,6 +23,7 @@ from instances import (
     InvalidValueError,
     Workload,
 )
+from instances.logs.windows import TraceRule
 from online import AffineTime, IterationTime, TiledTime
 from online.fluid import balance, nested_design, wait_design
 from online.theory import interval_ratios
@@ -64,7 +65,7 @@ REALS: dict[str, Door] = {
     "plan": lambda x: wait_design.WaitPlan((TYPE,), (1,), x, x).batch_duration,
     "alpha-ratio": lambda x: float(interval_ratios.a_min_two_point_ratio_bound(x)),
     "shares": lambda x: round(float(interval_ratios.a_min_ratio([x, x], 1, 1)), 12),
-    "window": lambda x: instances.trace_windows("absent", memory_limit=9, round_seconds=x) and None,
+    "window": lambda x: TraceRule(memory_limit=9, round_seconds=x) and None,
 }
 
 INTEGERS: dict[str, Door] = {

@@ -170,9 +170,7 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
         raise InvalidValueError(None, "format", format, "is given with columns: give one")
     if format is None:
         return named
-    if not isinstance(format, str):
-        raise InvalidTypeError(None, "format", format, "is not a string")
-    if format not in FORMATS:
+    if format not in [*FORMATS]:
         raise UnknownNameError("trace format", format, sorted(FORMATS))
     return FORMATS[format]
 

@@ -136,7 +136,6 @@ TYPES: Rows = [
     (lambda: instances.library().matching(["j25-m1"]), r"pattern = \['j25-m1'\] is not a string"),
     (lambda: trace_windows("x", memory_limit=9, windows=1.0), "windows"),
     *each(lambda one: read_workload("x", memory_limit=9, batch_time=one), "batch_time", "h100", 5),
-    *each(lambda name: trace(format=name), "format", 3),
     *each(columned, "not a mapping", "in"),
     *each(columned, "is not the name of a column", {"prompt": 1}, {"worker": 1}),
 ]
@@ -149,6 +148,7 @@ TWICE: Rows = [(lambda: register_generator("uniform")(lambda rng: None), "regist
 UNKNOWN: Rows = [
     (lambda: preset("h100"), "llama-2-70b-2xa100"),
     *each(lambda name: trace(format=name), r"did you mean 'azure'\? Known: aiperf", "Azure"),
+    (lambda: trace(format=3), "unknown trace format 3"),
     *each(columned, "mean 'prompt'.* Known: arrival, .*output", {"prompts": "in"}),
     *each(generator_parameters, "unknown generator {}", "arrival-model-3"),
     (lambda: instances.library("j25-m1-n50-99"), "did you mean 'j25-m1-n50-04'"),
