@@ -211,33 +211,26 @@ def check_bound(
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
-    """Draw ``number`` random instances, of seven kinds in turn (see `check_bound`).
+    """Draw ``number`` random instances, of six kinds in turn (see `check_bound`).
 
     Instances with fewer requests come first.
     """
     for place in range(number):
-        rng, kind = np.random.default_rng([seed, place]), place % 7
+        rng, kind = np.random.default_rng([seed, place]), place % 6
         n = 1 + 4 * place // number
         prompts = rng.integers(*PROMPT_RANGES[place % len(PROMPT_RANGES)], n)
-        outputs = rng.integers(1, 5, n)
-        arrivals = np.zeros(n, dtype=np.int64)
+        outputs, arrivals = rng.integers(1, 7, n), np.zeros(n, dtype=np.int64)
         if kind in (1, 3):  # random arrivals, also unsorted: bounds must not assume an order
             arrivals = rng.integers(0, 5, n)
         if kind == 2:  # requests of equal lengths
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind == 4:  # an idle gap before the last request
             arrivals[-1] = 30
-        # Kinds 5 and 6 of instances: the first requests run long and leave no memory for others.
-        # The best schedules start them only when the other requests, which arrive one round later
-        # and are short, are complete.
-        if kind > 4:
-            first = 1 if kind == 5 else max(1, n // 2)
-            prompts += 6
-            outputs[:first] = rng.integers(4, 7)
-            outputs[first:] = rng.integers(1, 3, n - first)
-            arrivals[first:] = 1
+        if kind == 5:  # the first request leaves no memory for the short ones after it, which the
+            # best schedules let pass
+            prompts, outputs[1:], arrivals[1:] = prompts + 6, 1, 1
         least = int((prompts + outputs).max())
-        spare = 0 if kind in (3, 5, 6) else int(rng.integers(0, least + 1))
+        spare = 0 if kind in (3, 5) else int(rng.integers(0, least + 1))
         metadata = {} if prompts.all() else {ALLOW_ZERO_PROMPT_LENGTH: True}
         columns = (prompts, outputs, arrivals)
         yield Instance.from_arrays(*columns, memory_limit=least + spare, metadata=metadata)

@@ -12,7 +12,7 @@ from hindsight.certificates.writing import make_certificate
 from hindsight.outcomes.goals import OnTime
 from hindsight.outcomes.result import Result
 from hindsight.runtime.clock import Clock
-from instances import InvalidValueError, LibraryEntry, Record, RecordStore
+from instances import InvalidValueError, LibraryEntry, Record
 from instances.catalogue.records import rounds_of
 from instances.version import __version__
 
@@ -39,6 +39,9 @@ def record_of(
     time_limit: float | None = None,
 ) -> tuple[Record, bytes | None]:
     """Create a record from a result of a solve, and a compressed certificate of its lower bound.
+
+    ``store.put(*record_of(entry, result, store.record(entry)))`` puts those bounds of the result
+    that are better into the record of a `RecordStore`.
 
     A certificate is made and checked if the lower bound of the result exceeds both the certified
     bound of the known record and the closed-form bound of the instance (one from a formula). The
@@ -92,44 +95,6 @@ def record_of(
     record = Record(entry, upper, rounds_of(schedule), lower, proof, *credit)
     check_schedule(entry, record)
     return record, certificate
-
-
-def take_result(
-    entry: LibraryEntry,
-    result: Result,
-    store: RecordStore,
-    *,
-    method: str = "solve",
-    time_limit: float | None = None,
-) -> Record:
-    """Put those bounds of a result of `hindsight.solve` that are better into an entry's record.
-
-    Return the new record.
-
-    Parameters
-    ----------
-    entry : LibraryEntry
-        An entry of the library.
-    result : Result
-        Result for the instance and goal of the entry; see `record_of`.
-    store : RecordStore
-        Store that has the old record and gets the new one.
-    method : str, default "solve"
-        Method to store with the record.
-    time_limit : float or None, default None
-        Seconds for making the certificate; see `make_certificate`.
-
-    Raises
-    ------
-    InvalidValueError
-        The result belongs to another instance or another goal.
-    RefusedRecordError
-        The schedule is infeasible.
-    OSError
-        The store cannot be written.
-    """
-    options: Any = {"method": method, "time_limit": time_limit}
-    return store.put(*record_of(entry, result, store.record(entry), **options))
 
 
 def solving_goal(entry: LibraryEntry) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_lengths import RoundLengthPrices, SecondsProof
 from hindsight.records import improvement
-from hindsight.records.improvement import compressed, take_result
+from hindsight.records.improvement import compressed, record_of
 from hindsight.records.verification import RefusedRecordError, verify_record
 from instances import (
     InvalidValueError,
     LibraryEntry,
+    Record,
     RecordStore,
     Schedule,
     ServiceLevel,
@@ -29,6 +30,13 @@ from instances import (
 )
 
 ENTRY = library(OPEN)
+
+
+def take_result(
+    entry: LibraryEntry, result: hindsight.Result, store: RecordStore, **credit: Any
+) -> Record:
+    return store.put(*record_of(entry, result, store.record(entry), **credit))
+
 
 pytestmark = pytest.mark.usefixtures("no_package")
 
