@@ -224,7 +224,7 @@ class RequestLog(LogFacts):
             prompts are already shortened.
         """
         if self.shared_tokens is not None:
-            raise InvalidValueError(None, "log", self.source, "has no shared prefixes any more")
+            raise InvalidValueError(None, "log", self.source, "has shortened prompts already")
         blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
         unknown = len(self) - len(blocks) + blocks.count(None)
         if unknown:
