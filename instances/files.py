@@ -19,7 +19,7 @@ from typing import IO, Any
 from .errors import FileFormatError, printable, shown
 
 LARGEST_TEXT = 2**30
-"""Largest size of a file read as a whole, in bytes: ten million requests, but not endless."""
+"""Largest size in bytes of a file read as a whole: enough for ten million requests."""
 
 CHUNK = 2**20
 
@@ -67,7 +67,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def bounded_lines(
     stream: IO[str], path: object, before: int = 0, longest: int = LONGEST_LINE
 ) -> Iterator[str]:
-    """Yield the lines of a text stream, and raise an error for a line so long as to fill memory.
+    """Yield the lines of a text stream, and raise an error for a line that is too long for memory.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _parsed(parse: Callable[[str], Any], text: str | bytes, path: object) -> Any
     except tomllib.TOMLDecodeError as error:
         raise FileFormatError(path, f"is not TOML: {error}") from None
     except ValueError as error:
-        # Other errors of value are a duplicate key, or an integer of thousands of digits.
+        # The other kinds of ValueError: a duplicate key, or an integer of thousands of digits.
         raise FileFormatError(path, str(error)) from None
     check_shape(document, path)
     return document

@@ -159,7 +159,7 @@ def shared_prefixes(
     wrong = np.flatnonzero((counts < whole) | (counts > -(-prompts // size)))
     if len(wrong):
         k = int(wrong[0])
-        reason = f"are not one for each {size} of {prompts[k]} tokens (position {k}, and "
+        reason = f"do not fit {prompts[k]} tokens in blocks of {size} (request {k}, and "
         reason += f"{len(wrong) - 1} others): is block_size another one?"
         raise InvalidValueError(None, "hashes", int(counts[k]), reason)
     blocks = [
