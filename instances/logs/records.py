@@ -150,6 +150,8 @@ def _cells(
 
     A quoted cell may contain line ends. ``before`` is the number of blank lines before the table.
     """
+    # A cell may hold a long prompt; the default limit is 131,072 characters.
+    csv.field_size_limit(LONGEST_RECORD)
     reader, line = csv.reader(lines, strict=True, delimiter=delimiter), 0
     try:
         for row in reader:

@@ -224,6 +224,11 @@ def test_long_prompts_are_no_reason_to_refuse_a_record(tmp_path: Path) -> None:
     text = LOGS["sglang-server"].replace('"{}"', json.dumps("long " * 300_000))
     assert len(read_log(write(tmp_path, text))) == 4
     assert len(read_log(write(tmp_path, vllm_bench(generated_texts=["x" * 4_000_000] * 5)))) == 4
+    for long in ("x" * 200_000, f'"{"x, " * 50_000}"'):
+        table = write(
+            tmp_path, f"arrived_at,num_prefill_tokens,num_decode_tokens,x\n0,9,2,{long}\n"
+        )
+        assert len(read_log(table)) == 1
 
 
 def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
