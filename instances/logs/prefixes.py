@@ -53,8 +53,8 @@ also the first m of request i:
 
 - m < f_j: the next block of j differs, so at most (m + 1) B - 1 tokens are the same;
 - m = f_j: the log shows nothing of what follows, and the tokens of j end with those it generates:
-  at most s_j + o_j are the same. This is the next turn of a conversation. Prompts that repeat no
-  output can be told so, then at most s_j.
+  at most s_j + o_j are the same. This is the next turn of a conversation. Without output lengths,
+  prompts are assumed to repeat no output, and at most s_j are the same.
 
 The largest of these over all other requests, at most s_i - 1, in whole blocks of the cache, is
 h_i. Where a cache shares blocks of the log, the first case is m B. A finer cache may share nearly a
