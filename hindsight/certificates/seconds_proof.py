@@ -103,7 +103,7 @@ def proved_seconds(
         form.keys_of(part, ("kind",), "proof")
         work = STEP * len(minorants) * int(workload.output_lengths.sum())
         form.refuse_above(most_work, work, form.TOO_MUCH_WORK)
-        return max(one.total for one in machine_bounds(workload, batch_time).values())
+        return max(machine_bounds(workload, batch_time).values())
     grid = ("step", "block", "spread", "allowances")
     named = ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid)
     form.keys_of(part, named, "proof", optional=("participation",))

@@ -151,14 +151,10 @@ def _in_rounds(
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
         instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
-        # Prices are rounded to multiples of 1 / scale. Use the smallest of the possible
-        # denominators ``scale`` at which the checker confirms the proof.
-        for scale in step.scales:
-            part = step.to_part(instance, Wanted(clock.must_stop, preemptive, scale))
-            states = part if part["kind"] == "state-prices" else states
-            with contextlib.suppress(SearchFailedError):
-                _take_best(document, part, clock)
-                break
+        part = step.to_part(instance, Wanted(clock.must_stop, preemptive))
+        states = part if part["kind"] == "state-prices" else states
+        with contextlib.suppress(SearchFailedError):
+            _take_best(document, part, clock)
     if search and states is not None and document["lower_bound"] < document["upper_bound"]:
         budget = document["upper_bound"] - 1
         part = {**states, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}

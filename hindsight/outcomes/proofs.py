@@ -37,13 +37,10 @@ class Wanted(NamedTuple):
         more are tried, and the prices keep the denominator that they have.
     preemptive : bool, default False
         Whether the certificate bounds the optimum with preemption.
-    scale : int or None, default None
-        Required denominator of the prices, one of `Proof.scales`. With None the proof chooses one.
     """
 
     must_stop: Callable[[], bool] = never
     preemptive: bool = False
-    scale: int | None = None
 
 
 # Default requirements: for a certificate on the optimum without preemption, any denominator.
@@ -58,13 +55,9 @@ class Proof(ABC):
     optima : frozenset[bool]
         Optima that the proof bounds from below. True is in the set if it bounds the optimum with
         preemption, False if it bounds the optimum without preemption.
-    scales : tuple[int or None, ...]
-        Denominators of the prices that a certificate tries in this order, until the checker
-        confirms the proof. With None the proof chooses a denominator.
     """
 
     optima: ClassVar[frozenset[bool]] = frozenset({False})
-    scales: ClassVar[tuple[int | None, ...]] = (None,)
 
     @property
     def steps(self) -> tuple[Proof, ...]:

@@ -83,41 +83,10 @@ from instances import Workload
 from instances.problem.memory_translation import relaxed
 from instances.validation import decimal
 
-from .minorants import AffineMinorant, affine_minorants, is_known
+from .minorants import AffineMinorant, affine_minorants
 
 MEAN_UNIT = 2**60
 """`machine_bounds` rounds each request's term of "mean busy times" down to multiples of 2^-60 s."""
-
-
-class SecondsBound(NamedTuple):
-    """A lower bound on a sum over requests, such as their total latency, in seconds.
-
-    Attributes
-    ----------
-    total : Fraction
-        Lower bound for every scheduler, in seconds; exact, or rounded down.
-    name : str
-        Name of the method that proves the bound, such as "own time", "one machine" or "mean busy
-        times" (`machine_bounds`).
-    minorant : AffineMinorant or None
-        Affine lower bound on the length of a round that the proof uses; None if it uses none.
-    requests : int
-        Number of requests in the sum.
-    certified : bool
-        True if the minorant is proved from the definition of the batch time, False if the batch
-        time only declares it, so that the bound holds only if the declaration is true.
-    """
-
-    total: Fraction
-    name: str
-    minorant: AffineMinorant | None
-    requests: int
-    certified: bool = True
-
-    @property
-    def mean(self) -> float:
-        """Return the lower bound on the mean over requests, in seconds: the sum / their number."""
-        return float(self.total / self.requests)
 
 
 class _Job(NamedTuple):
@@ -267,7 +236,7 @@ def mean_busy_prices(
 
 def machine_bounds(
     workload: Workload, batch_time: object, output_lengths: Sequence[int] | None = None
-) -> dict[str, SecondsBound]:
+) -> dict[str, Fraction]:
     """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
     "own time" adds the least times of all requests, each alone. "one machine" is the least total
@@ -275,7 +244,8 @@ def machine_bounds(
     busy times" bounds the mean time at which each request is processed on such a machine, and adds
     the least time from then to its completion. The head of this module has the proofs. The bounds
     use affine minorants of the batch time, which are lower bounds on the length of a round. If
-    there are several minorants, each bound is the largest over them.
+    there are several minorants, each bound is the largest over them. The bounds are exact fractions
+    or rounded down. They hold only if the minorants do (`hindsight.prices.minorants.is_known`).
 
     Parameters
     ----------
@@ -291,17 +261,15 @@ def machine_bounds(
     InvalidTypeError
         The batch time has no known affine minorant.
     """
-    best: dict[str, SecondsBound] = {}
+    best: dict[str, Fraction] = {}
     for minorant in affine_minorants(batch_time, workload.memory_limit):
         jobs, unit = _jobs(workload, minorant, output_lengths or workload.output_lengths.tolist())
         for name, compute in _BOUNDS.items():
-            rest = name, minorant, len(jobs), is_known(batch_time)
-            found = SecondsBound(compute(jobs, unit), *rest)
-            best[name] = max(best.get(name, found), found, key=lambda one: one.total)
+            best[name] = max(best.get(name, Fraction(0)), compute(jobs, unit))
     return best
 
 
-def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, SecondsBound]:
+def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, Fraction]:
     """Return three lower bounds, by name, on the sum of all times to first token, in seconds.
 
     They are the bounds on total latency that `machine_bounds` gives if every output length is 1.

@@ -28,7 +28,7 @@ place of W_tau.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -240,8 +240,6 @@ class PathPrices(Proof):
     limit: int
     stages: tuple[PathStage, ...]
 
-    scales: ClassVar[tuple[int | None, ...]] = (1 << 12, SCALE)
-
     @property
     def steps(self) -> tuple[Proof, ...]:
         """Return the two proofs that a certificate may contain, the simpler one first.
@@ -264,13 +262,8 @@ class PathPrices(Proof):
         return PathPrices(moved, self.limit, self.stages)
 
     def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
-
-        Prices are rounded to the denominator ``wanted.scale``. If it is None, they are written with
-        their own denominator.
-        """
-        full, table = self.prices.scale, self.prices.prices
-        units = full if wanted.scale is None else wanted.scale
+        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`."""
+        table = self.prices.prices
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         m, r = _states_of(instance)
         least = start_values(table, *lengths)[1][:, 0]
@@ -279,7 +272,7 @@ class PathPrices(Proof):
         followed = np.zeros(len(instance), dtype=np.bool_)
         for stage in self.stages:
             regrets = (stage.start_prices - least)[followed]
-            prices = {"start_prices": rounded(regrets, full, units).tolist()}
+            prices = {"start_prices": regrets.tolist()}
             if stages and stages[-1] == {**prices, "followed": [], "tracked": []}:
                 stages.pop()
             told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
@@ -287,9 +280,9 @@ class PathPrices(Proof):
             followed[list(stage.followed)] = True
         return {
             "kind": "path-search",
-            "scale": units,
+            "scale": self.prices.scale,
             "states": np.column_stack([m, r]).tolist(),
-            "prices": rounded(_up_to_the_last(table[:, m, r]), full, units).tolist(),
+            "prices": _up_to_the_last(table[:, m, r]).tolist(),
             "limit": self.limit,
             "stages": stages,
         }

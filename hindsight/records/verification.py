@@ -210,9 +210,9 @@ def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
             minorants = affine_minorants(instance.batch_time, instance.memory_limit)
             known = [Deadlines.of(instance, one, limits, math.inf).known for one in minorants]
             return max(int((late == 1).sum()) for late in known), "requests late alone"
-        bounds = machine_bounds(instance, instance.batch_time).values()
-        best = max(bounds, key=lambda bound: bound.total)
-        return rounded_down(best.total), best.name
+        bounds = machine_bounds(instance, instance.batch_time)
+        best = max(bounds, key=bounds.__getitem__)
+        return rounded_down(bounds[best]), best
     if limits is not None:
         return late_by_volume(instance, limits), "volume"
     if entry.goal != "makespan":

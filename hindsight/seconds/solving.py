@@ -226,11 +226,10 @@ class _Search:
                 late = int((Deadlines.of(workload, minorant, limits, math.inf).known == 1).sum())
                 interval.prove(late, OWN_TIME, certified=self._certified)
         elif self._minorants:
-            first = first_token_bounds(workload, workload.batch_time).values()
-            largest = max(one.total for one in first)
-            interval.first_token_bound = rounded_down(largest / len(workload))
+            first = max(first_token_bounds(workload, workload.batch_time).values())
+            interval.first_token_bound = rounded_down(first / len(workload))
             for name, bound in machine_bounds(workload, workload.batch_time).items():
-                interval.prove(bound.total, name, certified=bound.certified)
+                interval.prove(bound, name, certified=self._certified)
 
     def _ascend(self, pool: Executor) -> None:
         """Begin a price ascent for each minorant of the batch time, and keep the best ascent.

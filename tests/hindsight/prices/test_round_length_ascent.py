@@ -40,7 +40,7 @@ def test_where_rounds_are_shared_ascended_prices_win() -> None:
     (minorant,) = affine_minorants(time, 2_000)
     ascent = ascended(workload, time, 16.0, 60)
     bound, _ = priced_values(workload, minorant, ascent.prices(), 2.0**-6)
-    assert bound > max(one.total for one in machine_bounds(workload, time).values())
+    assert bound > max(machine_bounds(workload, time).values())
     assert float(bound) / len(workload) <= ascent.estimate * 1.01
 
 
