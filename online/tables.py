@@ -60,7 +60,7 @@ class Table:
         alignment = "".join("l" if name in self.text_columns else "r" for name in self.columns)
         escaped = [[_escape_latex(cell) for cell in row] for row in (self.columns, *self.rows)]
         for row in escaped:
-            # After a line break LaTeX would take "[" or "*" as an argument of it.
+            # In LaTeX "[" or "*" after a line break would be an argument of the line break.
             if row and row[0].startswith(("[", "*")):
                 row[0] = "{" + row[0] + "}"
         head, *body = (" & ".join(row) + r" \\" for row in escaped)

@@ -147,8 +147,8 @@ def _elsewhere(
             if not running:
                 return
             done, _ = futures.wait(running, POLL_SECONDS, futures.FIRST_COMPLETED)
-            # Workers get the first Ctrl-C and return bounds: stop at the second. An executor of the
-            # user does not get it: stop at the first.
+            # Workers receive the first Ctrl-C and end their tasks early: stop at the second Ctrl-C.
+            # An executor of the user does not receive Ctrl-C: stop at the first.
             if pressed.presses > bool(workers):
                 return
             if pressed() and not interrupted:
@@ -185,7 +185,8 @@ class _Worker:
     def submit(self, function: Any, call: bytes) -> Future[Any]:
         # Start multiprocessing's resource tracker now: its start unblocks SIGINT.
         resource_tracker.ensure_running()
-        # A new process inherits the blocked SIGINT, and unblocks it when it has set its handler.
+        # SIGINT is blocked while a process starts. The new process inherits this, and unblocks
+        # SIGINT when its handler is set.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             future = self._pool.submit(function, call)
@@ -227,7 +228,7 @@ def _begin(sources: Sequence[str], jobs: int) -> None:
         # A module that cannot be imported here is an error only in a task that needs it.
         with suppress(InvalidValueError):
             import_sources([source])
-    # A solve in the worker counts Ctrl-C and ends early; a worker without a solve ignores it.
+    # From here on Ctrl-C ends a solve in this worker early; without a solve Ctrl-C is ignored.
     Interruption(math.inf).listen()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -27,7 +27,7 @@ LEAST_SHARE = 0.25
 """Least share of the time limit for the computation, however long reading the log takes."""
 
 READING = ("format", "columns", "bad_rows")
-"""Settings of a log that `instances.read_log` takes; the others choose requests of it."""
+"""Settings of a log for `instances.read_log`; other settings choose or change its requests."""
 
 
 def headroom(  # noqa: PLR0913

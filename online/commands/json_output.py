@@ -22,7 +22,7 @@ from .console import check_output, print_fields, print_table, say, writing
 STANDARD_OUTPUT = Path("-")
 
 _kept: list[TextIO] = []
-"""The stream of standard output, while prints go to the error output and it is kept for JSON."""
+"""Has the stream of standard output while ``--json -`` keeps it for the JSON; otherwise empty."""
 
 
 def check_json(path: Path | None, source: Path | None = None) -> None:

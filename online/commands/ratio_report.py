@@ -179,7 +179,10 @@ def _words(name: str) -> str:
 
 
 def _with_unit(name: str, trial: Trial) -> str:
-    """Return the name of a cost or an optimum with its unit, rounds or s; none for counts."""
+    """Return the name of a cost or an optimum with its unit, "rounds" or "s".
+
+    Numbers of requests on time have no unit.
+    """
     if trial.goal.startswith(ON_TIME):
         return name
     return f"{name.removesuffix(' in seconds')}, {'s' if trial.batch_time else 'rounds'}"

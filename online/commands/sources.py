@@ -102,7 +102,7 @@ class Source:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
     def values(self, *, without: Collection[str] = ()) -> dict[str, Any]:
-        """Return the settings with values as numbers, flags or text, but those in ``without``."""
+        """Return the settings as numbers, flags or text, except those named in ``without``."""
         texts = self.settings.items()
         return {key: parse_value(text) for key, text in texts if key not in without}
 

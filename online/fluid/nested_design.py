@@ -73,7 +73,10 @@ class Segments:
 
     @cached_property
     def continuation(self) -> tuple[float, ...]:
-        """p_k = Lam_k / Lam_{k-1}, k = 2 .. m: share of segment k - 1's prompts that enter k."""
+        """p_k = Lam_k / Lam_{k-1} for k = 2 .. m: share of prompts that go on to segment k.
+
+        Lam_k is the number of prompts per second that enter segment k (`entering_rates`).
+        """
         rates = self.entering_rates
         return tuple(after / before for before, after in pairwise(rates))
 
@@ -85,7 +88,7 @@ class Segments:
 
     @property
     def mean_stages(self) -> tuple[float, ...]:
-        """sbar_k for k = 1 .. m: mean of the first and the last stage of segment k."""
+        """sbar_k for k = 1 .. m: mean of the numbers of the first and last stage of segment k."""
         firsts = (0, *(end + 1 for end in self.ends[:-1]))
         return tuple((first + end) / 2 for first, end in zip(firsts, self.ends, strict=True))
 
@@ -178,7 +181,10 @@ class NestedPlan(Plan[Segments]):
 
     @property
     def keeps_up(self) -> bool:
-        """Whether every segment serves more prompts than enter it ([A25] Equations (12), (16))."""
+        """Whether every segment serves more prompts per batch than enter it.
+
+        These are the conditions of [A25] Equations (12), (16).
+        """
         return all(d > ROUNDING * n for d, n in zip(self.drifts, self.thresholds, strict=True))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The answer to a question about a log: results of simulations and bounds, and figures of them."""
+"""The answer to a question about a log: simulations, bounds, and numbers computed from them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Headroom:
     left_out: int = 0
 
     def served(self, policy: str, error: float = 0.0, replicas: int | None = None) -> Served | None:
-        """Return the figures of one simulation, or None if it did not complete.
+        """Return the latencies in one simulation, or None if it did not complete.
 
         ``policy`` is the label of the policy, ``error`` the error of the output lengths that it was
         given (0: exact lengths), ``replicas`` the number of replicas (None: as many as today).
@@ -57,12 +57,12 @@ class Headroom:
 
     @property
     def today(self) -> Served | None:
-        """Figures of the simulation of today's policy, or None if it did not complete."""
+        """Latencies of today's policy in its simulation, or None if that did not complete."""
         return self.served(self.question.baseline)
 
     @cached_property
     def simulations(self) -> dict[Serve, Served]:
-        """Completed simulations with their figures.
+        """Completed simulations with the latencies of their policies.
 
         Policies with exact output lengths come before those with predicted ones.
         """
@@ -72,7 +72,7 @@ class Headroom:
 
     @cached_property
     def here(self) -> dict[Serve, Served]:
-        """Completed simulations with as many replicas as today, and their figures."""
+        """Completed simulations on today's number of replicas, with their figures (latencies)."""
         count = self.question.replicas
         return {one: it for one, it in self.simulations.items() if one.replicas == count}
 
@@ -153,7 +153,7 @@ class Headroom:
 
     @property
     def by_replicas(self) -> dict[int, Served]:
-        """Figures of today's policy for each simulated number of replicas, ascending."""
+        """Latencies of today's policy for each simulated number of replicas, ascending."""
         counts = sorted({one.replicas for one in self.simulations})
         runs = {one: self.served(self.question.baseline, replicas=one) for one in counts}
         return {one: it for one, it in runs.items() if it is not None}

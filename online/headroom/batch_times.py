@@ -119,7 +119,7 @@ def round_measurements(log: RequestLog) -> Measurements:
     work = _sums(np.where(is_first, s[owner], 1)[order])
     held = _sums(np.where(is_first, s[owner] + 1, 1)[order])
     freed = _sums((s + o)[released])
-    # Tokens that follow the one before by at most the tolerance come from the same round.
+    # A token at most the tolerance after the token before comes from the same round.
     ended = _sums(np.diff(clock, prepend=-np.inf) > tolerance)
     gaps = np.flatnonzero(~is_first)
     places = gaps - 1 - begins[owner[gaps]]

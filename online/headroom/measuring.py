@@ -127,7 +127,7 @@ class _Work:
         self.clock = Clock(None, self.pressed)
 
     def say(self, text: str, first: Headroom | None = None) -> None:
-        """Report the number of finished tasks with a text, and the first answer if it is given."""
+        """Call ``progress`` with the numbers of tasks, a text, and the first answer if given."""
         self.progress(len(self.results), max(1, len(self.tasks)), text, first)
 
     def do(self, tasks: Iterable[Task]) -> None:
@@ -223,7 +223,7 @@ class _Work:
         ]
 
     def answer(self) -> Headroom:
-        """Return the answer from the results until now."""
+        """Return the answer with the results until now and the names of unfinished tasks."""
         return Headroom(
             self.question,
             dict(self.results),

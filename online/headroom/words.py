@@ -247,12 +247,12 @@ def _pair(pair: tuple[float, float]) -> str:
 
 
 def seconds(value: Fraction | float) -> str:
-    """Write seconds with three decimals."""
+    """Write a number of seconds with three decimals, without a unit."""
     return rounded(value, 3)
 
 
 def percent(share: Fraction | float) -> str:
-    """Write a share in per cent with one decimal."""
+    """Write a share in per cent with one decimal, without a sign: 0.5 is 50.0."""
     return rounded(100 * share, 1)
 
 

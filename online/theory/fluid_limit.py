@@ -25,7 +25,7 @@ Rule = Literal["h-sf", "a-min", "a-min-reserve", "a-ell", "a-max", "a-max-peaks"
 
 
 LEFT_OVER = 1e-9
-"""Share of unserved requests at which the fluid run ends, as round-off keeps it from reaching 0."""
+"""Share of unserved requests at which a fluid run ends; round-off keeps the share from being 0."""
 
 TOLERANCE = 1e-13
 """Largest excess of used memory over the fluid model's memory of 1 that counts as round-off."""

@@ -153,8 +153,9 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 
     The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.2). The
     bound is 1 + alpha / (2 (1 - alpha)) for alpha <= 1/2, and 1 + 2 alpha^2 for larger alpha. It is
-    the largest ratio over all shares x_l and x_u, attained at x_l / x_u = max(0, 1/alpha - 2). For
-    s > 0 the ratio can be larger: it tends to 1 + 2 alpha if all outputs have length u.
+    the maximum of `a_ell_two_point_ratio` over the shares x_l and x_u, attained at
+    x_l / x_u = max(0, 1/alpha - 2). For s > 0 the ratio can be larger: it tends to 1 + 2 alpha if
+    all outputs have length u.
     """
     alpha = _share(alpha, "alpha", above=0)
     if 2 * alpha <= 1:
@@ -163,9 +164,10 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 
 
 def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
-    """A_l's ratio for s = 0 and outputs lower or upper, from the proof of [C25] Theorem 5.2.
+    """Return A_l's ratio for s = 0 and outputs of two lengths (proof of [C25] Theorem 5.2).
 
-    1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1), with ``balance`` t = x_l / x_u.
+    Shares x_l and x_u of the requests have lengths l and u, with alpha = l / u. With ``balance``
+    t = x_l / x_u the ratio is 1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1).
     """
     alpha = _share(alpha, "alpha", above=0)
     t, square = _exact(balance, "balance", minimum=0), alpha * alpha
@@ -173,7 +175,10 @@ def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
 
 
 def a_min_linear_geometric_ratio(q: Number) -> Number:
-    """A_min's ratio where P(o = k) = k (1-q)^2 q^(k-1), s = 0 ([C25] Theorem 5.3); at most 14/9."""
+    """Return A_min's ratio for s = 0 and P(o = k) = k (1-q)^2 q^(k-1) ([C25] Theorem 5.3).
+
+    Output lengths o are k = 1, 2, .. with these probabilities. The ratio is at most 14/9.
+    """
     q = _share(q, "q", minimum=0)
     top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
     return top / (1 + 2 * q + 11 * q**2 + 8 * q**3 + 11 * q**4 + 2 * q**5 + q**6)

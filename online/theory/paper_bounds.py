@@ -48,10 +48,11 @@ def volume_bound(instance: Instance) -> int:
 
 
 def mc_sf_upper_bound(instance: Instance) -> Fraction:
-    """Return 1536/M sum_o n_o sum_{o'<=o} n_o' vol_o' + 24 sum_o n_o o ([J25] Lemma 4.4).
+    """Return an upper bound on the total latency of MC-SF in rounds ([J25] Lemma 4.4).
 
-    MC-SF is never worse if all prompts are equal, all requests arrive at once and M is at least
-    twice every s + o.
+    It is 1536/M sum_o n_o sum_{o'<=o} n_o' vol_o' + 24 sum_o n_o o, where n_o requests have output
+    length o and vol_o = s o + o (o + 1) / 2. It holds if all prompts are equal, all requests arrive
+    at once and M is at least twice every s + o.
 
     Raises
     ------
@@ -63,9 +64,11 @@ def mc_sf_upper_bound(instance: Instance) -> Fraction:
 
 
 def optimum_lower_bound(instance: Instance) -> Fraction:
-    """Return 1/(6M) sum_o n_o sum_{o'<=o} n_o' vol_o' + 1/6 sum_o n_o o ([J25] Lemma 4.7).
+    """Return a lower bound on the total latency of any schedule in rounds ([J25] Lemma 4.7).
 
-    No schedule is better if all prompts are equal and all requests arrive at once.
+    It is 1/(6M) sum_o n_o sum_{o'<=o} n_o' vol_o' + 1/6 sum_o n_o o, where n_o requests have output
+    length o and vol_o = s o + o (o + 1) / 2. It holds if all prompts are equal and all requests
+    arrive at once.
 
     Raises
     ------
@@ -98,12 +101,12 @@ def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
 def equal_requests_dual(
     prompt_length: int, output_length: int, count: int, memory_limit: int
 ) -> tuple[Fraction, tuple[Fraction, ...]]:
-    """Return the dual pair of [J25] Equations (25)-(27) for n equal requests (s, o) at once.
+    """Return a dual solution for n equal requests (s, o) at once ([J25] Equations (25)-(27)).
 
-    The pair is y (25), the price of each request, and the memory prices lambda_1, lambda_2, .. as
-    long as they are positive (26), (27). It is feasible: t - y + sum_{r=t+1}^{t+o} (s + r - t)
-    lambda_r >= 0 for every start t (23). So total latency is at least n o + n y - M sum of lambda
-    (22).
+    It is y, the price of each request (25), and the memory prices lambda_1, lambda_2, .. of rounds
+    1, 2, .. as long as they are positive (26), (27). The solution is feasible: for every start t,
+    t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r >= 0 (23). So the total latency in rounds is at
+    least n o + n y - M sum_r lambda_r (22).
 
     Raises
     ------

@@ -17,7 +17,7 @@ from .intervals import Interval, rounded_down, rounded_up
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
 NOISE = 1e-10
-"""Round-off of bootstrap ends, ignored when they are rounded: 1.2 + 1e-16 is printed as 1.2000."""
+"""Round-off that an end of an interval may have: 1.2 + 1e-16 is printed as 1.2000, not 1.2001."""
 
 Ends = tuple[float | None, float | None]
 

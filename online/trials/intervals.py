@@ -24,21 +24,21 @@ Latency: TypeAlias = int | Fraction
 
 
 class MismatchError(ValueError):
-    """A run and an optimum belong to different instances."""
+    """Error: a run and an optimum cannot be compared, such as those of different instances."""
 
 
 def rounded(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a number rounded to the nearest decimal."""
+    """Write a number with ``decimals`` decimals, rounded to the nearest."""
     return _decimal(number, round, decimals)
 
 
 def rounded_down(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a number rounded down, so that a printed lower bound is a lower bound."""
+    """Write a number with ``decimals`` decimals, rounded down, as lower bounds have to be."""
     return _decimal(number, math.floor, decimals)
 
 
 def rounded_up(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a number rounded up, so that a printed upper bound is an upper bound."""
+    """Write a number with ``decimals`` decimals, rounded up, as upper bounds have to be."""
     return _decimal(number, math.ceil, decimals)
 
 

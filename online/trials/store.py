@@ -102,7 +102,7 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
 
 
 def _parse(file: Path, content: bytes) -> dict[str, Trial]:
-    # A part of the first line alone is valid too: the writer was killed while it wrote it.
+    # A file with only a part of the first line is a store without trials: its writer was killed.
     if not content.startswith(HEAD) and not HEAD.startswith(content):
         raise FileFormatError(file, "is not a store of trials of this version")
     trials = {}

@@ -132,7 +132,7 @@ class Trial:
 
     @property
     def optimum(self) -> Interval:
-        """Interval that contains the optimum."""
+        """Interval that contains the optimum of the goal: ``lower`` and ``upper``."""
         return Interval.between(self.lower, self.upper)
 
     @property
@@ -142,13 +142,16 @@ class Trial:
 
     @property
     def ratio(self) -> Interval | None:
-        """Cost divided by the optimum; None if there is none, for the reason in ``reason``."""
+        """Cost divided by the optimum, as an interval; None without a cost or with a ``reason``."""
         if self.cost is None or self.reason:
             return None
         return Interval.of_share(self.cost, self.optimum)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the attributes that differ from their defaults, for JSON; fractions are text."""
+        """Return the attributes for JSON; those with default values are left out.
+
+        Fractions are written as text, so that they stay exact.
+        """
         return {
             one.name: str(value) if isinstance(value, Fraction) else value
             for one in fields(self)
@@ -197,7 +200,10 @@ def _optimum(trial: Trial) -> tuple[str, ...]:
 
 
 def _better(known: Trial, other: Trial) -> Trial:
-    """Return the trial ``known`` with the better of each bound of both trials on their optimum."""
+    """Return the trial ``known`` with the best bounds that the two trials have on one optimum.
+
+    Costs of their runs count as bounds too.
+    """
     ends = [known.lower, other.lower], [known.upper, other.upper]
     for one in (known, other):
         if one.status == COMPLETED and not one.reason:

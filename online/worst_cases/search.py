@@ -44,7 +44,7 @@ EVALUATIONS = 1_200
 """Number of drafts that a population simulates before the local search from its best draft."""
 
 POLISH = 0.5
-"""Most drafts that the local search simulates, as a share of those of the evolution before it."""
+"""Most drafts that the local search simulates, as a share of those that the evolution simulates."""
 
 SAME_RATIO = 3
 """Largest number of members of a population with equal ratios."""
