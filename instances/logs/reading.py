@@ -29,6 +29,7 @@ from .tools import FAILED, WARM_UP, Row, innermost, rate_of, warm_ups
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
 UNREADABLE, EMPTY, WITHOUT_OUTPUT = "skipped", "empty", "without output length"
 GAPS = "inter_token_times"
+NO_GAPS = cells.as_list(None)
 
 
 def read_rows(
@@ -59,14 +60,11 @@ def read_rows(
     ticks = ticks[kept] - min(ticks[kept], default=0)
     order = kept[np.argsort(ticks, kind="stable")]
     arrays = {name: one[order] for name, one in arrays.items()}
-    between = arrays.pop("between", np.zeros(0, object)).tolist()
     return RequestLog(
         source=printable(os.path.basename(os.fsdecode(path))),
         format=kind.name,
         arrival_times=np.sort(ticks) / cells.PER_SECOND,
         **arrays,
-        inter_token_times=np.concatenate([np.zeros(0, np.float32), *between]),
-        inter_token_offsets=np.cumsum([0, *([*map(len, between)] or [0] * len(kept))]),
         rows=rows.count,
         left_out=dict(rows.left_out + Counter({UNREADABLE: len(bad)})),
         out_of_order=int((ticks < np.maximum.accumulate(ticks)).sum()),
@@ -244,9 +242,9 @@ class _Rows:
         measured = {role: self._numbers(role) for role in DURATIONS}
         ticks = self._ticks(measured)
         prompts, outputs = (self._numbers(role).astype(np.int64) for role in ("prompt", "output"))
-        gaps = self._cells.get(GAPS, [])
+        gaps = self._cells.get(GAPS, [NO_GAPS] * len(self.numbers))
         self._refuse([GAPS], [type(one) is not tuple for one in gaps], cells.NO_LIST)
-        gaps = [one if type(one) is tuple else (None, np.nan) for one in gaps]
+        gaps = [one if type(one) is tuple else NO_GAPS for one in gaps]
         _put_together(measured, outputs, np.array([total for _, total in gaps]))
         labels = [
             str(one).strip() if type(one) in (str, int, float) else ""
@@ -255,7 +253,7 @@ class _Rows:
         lists = {
             "workers": [one or None for one in labels] if any(labels) else (),
             "prompt_blocks": self._cells.get("hashes", ()),
-            "between": [times for times, _ in gaps],
+            GAPS: [times for times, _ in gaps],
         }
         return ticks, {
             "row_numbers": np.array(self.numbers, np.int64),
@@ -337,16 +335,15 @@ def _put_together(measured: dict[str, FloatArray], outputs: IntArray, gap_sums: 
     """Fill in latencies and mean inter-token times (seconds) that follow from other measurements.
 
     ``measured`` holds durations by role and is changed. ``gap_sums`` are sums of the times between
-    the tokens of each request, empty if the log has none.
+    the tokens of each request, NaN where the log has none.
     """
     first, latency = measured["time_to_first_token"], measured["latency"]
     mean, gaps = measured["inter_token_time"], np.maximum(1, outputs - 1)
-    if len(gap_sums):
-        is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(gap_sums))
-        latency = np.where(is_derived, first + np.nan_to_num(gap_sums), latency)
-        # The mean is over output tokens - 1, not over the recorded times: where the server sends
-        # chunks of several tokens, there are fewer times than tokens.
-        mean = np.where(np.isfinite(gap_sums), gap_sums / gaps, mean)
+    is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(gap_sums))
+    latency = np.where(is_derived, first + np.nan_to_num(gap_sums), latency)
+    # The mean is over output tokens - 1, not over the recorded times: where the server sends
+    # chunks of several tokens, there are fewer times than tokens.
+    mean = np.where(np.isfinite(gap_sums), gap_sums / gaps, mean)
     # Without a mean: the output tokens after the first are generated in latency - time to first
     # token.
     is_apart = np.isnan(mean) & (outputs > 1) & (latency >= first)

@@ -77,13 +77,9 @@ class RequestLog(LogFacts):
         Seconds, as the log measured them; NaN where it did not. The mean inter-token time is
         (latency - time to first token) / (output tokens - 1), or the sum of the inter-token times
         divided by output tokens - 1.
-    inter_token_times : float32 array
-        Seconds between consecutive tokens, or between consecutive chunks of a stream, of all
-        requests one after the other. Those of request k are at positions
-        ``inter_token_offsets[k] .. inter_token_offsets[k + 1] - 1``.
-    inter_token_offsets : int64 array, shape (n + 1,)
-        Start of each request's part of ``inter_token_times``, and the end of the last part. A
-        request without such times has an empty part.
+    inter_token_times : object array of float32 arrays, shape (n,)
+        Seconds between consecutive tokens of each request, or between consecutive chunks of a
+        stream; empty for a request without such times.
     row_numbers : int64 array, shape (n,)
         Line of each request in the file, or its position in a JSON document, counted from 1.
     rows : int
@@ -107,8 +103,7 @@ class RequestLog(LogFacts):
     latencies: FloatArray
     times_to_first_token: FloatArray
     mean_inter_token_times: FloatArray
-    inter_token_times: npt.NDArray[np.float32]
-    inter_token_offsets: IntArray
+    inter_token_times: npt.NDArray[np.object_]
     row_numbers: IntArray
     rows: int
     workers: npt.NDArray[np.object_] | None = None
@@ -129,14 +124,10 @@ class RequestLog(LogFacts):
         """Counts of the rows left out, by reason, as text such as ``3 failed, 1 empty``."""
         return ", ".join(f"{count} {why}" for why, count in self.left_out.items())
 
-    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+    def _columns(self) -> dict[str, Any]:
         """Collect, by attribute name, the arrays that have one entry per request."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {
-            name: column
-            for name, column in columns.items()
-            if isinstance(column, np.ndarray) and not name.startswith("inter_token")
-        }
+        return {name: one for name, one in columns.items() if isinstance(one, np.ndarray)}
 
     @property
     def frame(self) -> pandas.DataFrame:
@@ -155,16 +146,7 @@ class RequestLog(LogFacts):
         kept : bool array of shape (n,) or int64 array
             Requests to keep, as a mask or as positions.
         """
-        places, offsets = np.arange(len(self))[kept], self.inter_token_offsets
-        counts = np.diff(offsets)[places]
-        begins = np.repeat(offsets[places] - np.cumsum(counts) + counts, counts)
-        columns: dict[str, Any] = {name: one[places] for name, one in self._columns().items()}
-        return replace(
-            self,
-            inter_token_times=self.inter_token_times[begins + np.arange(len(begins))],
-            inter_token_offsets=np.concatenate([[0], np.cumsum(counts)]),
-            **columns,
-        )
+        return replace(self, **{name: one[kept] for name, one in self._columns().items()})
 
     def window(
         self,
@@ -253,7 +235,7 @@ class RequestLog(LogFacts):
         counts = {
             "latency": np.isfinite(self.latencies).sum(),
             "time to first token": np.isfinite(self.times_to_first_token).sum(),
-            "times between tokens": np.count_nonzero(np.diff(self.inter_token_offsets)),
+            "times between tokens": np.count_nonzero([*map(len, self.inter_token_times)]),
             "mean time between tokens": np.isfinite(self.mean_inter_token_times).sum(),
         }
         measured = [f"{name} of {count}" for name, count in counts.items() if count]

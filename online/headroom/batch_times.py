@@ -93,7 +93,8 @@ def round_measurements(log: RequestLog) -> Measurements:
     """
     import pandas
 
-    s, o, counts = log.prompt_lengths, log.output_lengths, np.diff(log.inter_token_offsets)
+    s, o = log.prompt_lengths, log.output_lengths
+    counts = np.fromiter(map(len, log.inter_token_times), np.int64, len(log))
     has_all = (counts == o - 1) & (counts > 0)
     means = np.where(o > 1, log.mean_inter_token_times, 0.0)
     known = np.isfinite(log.times_to_first_token) & (has_all | np.isfinite(means))
@@ -106,7 +107,9 @@ def round_measurements(log: RequestLog) -> Measurements:
     is_first = np.diff(owner, prepend=-1) > 0
     steps = np.where(is_first, 0.0, means[owner])
     # Requests with all their inter-token times use these instead of the mean.
-    steps[has_all[owner] & ~is_first] = log.inter_token_times[np.repeat(has_all, counts)]
+    steps[has_all[owner] & ~is_first] = np.concatenate(
+        [np.zeros(0), *log.inter_token_times[has_all]]
+    )
     if not (steps > 0).any():
         return Measurements(*np.zeros((3, 0)))
     tolerance = 0.5 * float(np.quantile(steps[steps > 0], 0.05))

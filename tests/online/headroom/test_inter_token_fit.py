@@ -28,7 +28,8 @@ def run_of(policy: str, rate: float = 40, n: int = 300, time: AffineTime = TIME)
 
 def logged(prompts: Any, outputs: Any, first: Any, gaps: Any, means: Any) -> RequestLog:
     """A log of requests that arrive at 0; without gaps it has their means alone."""
-    n = len(outputs)
+    n, counts = len(outputs), (outputs - 1) * bool(len(gaps))
+    pieces = np.split(gaps.astype(np.float32), np.cumsum(counts)[:-1])
     return RequestLog(
         source="made",
         format="made",
@@ -38,8 +39,7 @@ def logged(prompts: Any, outputs: Any, first: Any, gaps: Any, means: Any) -> Req
         latencies=np.full(n, np.nan),
         times_to_first_token=first,
         mean_inter_token_times=np.where(outputs > 1, means, np.nan),
-        inter_token_times=gaps.astype(np.float32),
-        inter_token_offsets=np.concatenate([[0], np.cumsum((outputs - 1) * bool(len(gaps)))]),
+        inter_token_times=np.fromiter(pieces, object, n),
         row_numbers=np.arange(1, n + 1),
         rows=n,
     )
