@@ -146,8 +146,6 @@ def _in_rounds(
     clock, states = _ProofClock(time_limit), None
     volume = round_prices(filling_prices(fill_by_volume(machine)), machine)
     for step in (volume, *(() if proof is None else proof.steps)):
-        if step.largest_bound is not None and step.largest_bound <= document["lower_bound"]:
-            continue
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
         instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()

@@ -392,11 +392,11 @@ class Interval:
             self.log.append(self._progress())
             self._report(self.log[-1])
 
-    def _report_compilation(self, _: str, seconds: float | None) -> None:
+    def _report_compilation(self, _: str, is_ready: bool) -> None:
         """Report the present bounds when a loop is compiled, and again when it is ready."""
         if self._has_interval:
             news = self._progress()
-            self._report(news if seconds else replace(news, phase="compiling a loop (once)"))
+            self._report(news if is_ready else replace(news, phase="compiling a loop (once)"))
 
     def _report(self, news: Progress) -> None:
         # If the progress callback has raised an exception in an earlier call, do not call it again.

@@ -64,14 +64,6 @@ class Proof(ABC):
         """Return this proof and the simpler ones that it includes, the simplest first."""
         return (self,)
 
-    @property
-    def largest_bound(self) -> int | None:
-        """Return the lower bound that the proof gives if the checker confirms it.
-
-        None means that only the checker can compute the lower bound.
-        """
-        return None
-
     def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
         """Return the proof for the user's instance, from the proof for it without idle gaps.
 

@@ -248,11 +248,6 @@ class PathPrices(Proof):
         """
         return (self.prices, self)
 
-    @property
-    def largest_bound(self) -> int:
-        """Return the lower bound on total latency that this proof gives: the limit plus 1."""
-        return self.limit + 1
-
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
         # Start prices, one per request, stay the same. They are costs of starts: latencies, which
         # idle gaps do not change, plus prices of states, which only move to other epochs.

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import event
 
-from .clock import Clock
-
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -122,36 +120,35 @@ class _Compilations(event.Listener):
     methods of this listener.
     """
 
-    def __init__(self, callback: Callable[[str, float | None], object]) -> None:
-        self._callback, self._depth, self._collects, self._clock = callback, 0, False, Clock()
+    def __init__(self, callback: Callable[[str, bool], object]) -> None:
+        self._callback, self._depth, self._collects = callback, 0, False
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._collects, self._clock = gc.isenabled(), Clock()
+            self._collects = gc.isenabled()
             gc.disable()
-            self._report(event, None)
+            self._report(event, is_ready=False)
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
             if self._collects:
                 gc.enable()
-            self._report(event, self._clock.seconds())
+            self._report(event, is_ready=True)
 
-    def _report(self, event: Any, seconds: float | None) -> None:
+    def _report(self, event: Any, *, is_ready: bool) -> None:
         function = event.data["dispatcher"].py_func
-        self._callback(f"{function.__module__}.{function.__name__}", seconds)
+        self._callback(f"{function.__module__}.{function.__name__}", is_ready)
 
 
 def reported_compilations(
-    callback: Callable[[str, float | None], object],
+    callback: Callable[[str, bool], object],
 ) -> AbstractContextManager[None]:
     """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
-    The first argument of the callback is the full name of the loop. The second one is None at the
-    start, and the seconds that the compilation took at the end. Loops whose machine code is on disk
-    are not compiled, so they are not reported.
+    The arguments of the callback are the full name of the loop, and whether it is compiled now.
+    Loops whose machine code is on disk are not compiled, so they are not reported.
     """
     return event.install_listener("numba:compile", _Compilations(callback))
 

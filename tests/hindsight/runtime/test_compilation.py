@@ -34,7 +34,7 @@ def hear(news):
         heard.append("\\n".join([str(news), *compiled]))
 
 
-with reported_compilations(lambda name, seconds: seconds and compiled.append(name)):
+with reported_compilations(lambda name, is_ready: is_ready and compiled.append(name)):
     hindsight.solve(generate("arrival-model-2", seed=1, n=60), 0.0, progress=hear)
 print(heard[0])
 """
@@ -47,20 +47,20 @@ def test_a_first_interval_needs_one_compiled_loop(tmp_path: Path) -> None:
 
 
 def test_a_solve_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compiling(report: Callable[[str, float | None], object]) -> AbstractContextManager[None]:
+    def compiling(report: Callable[[str, bool], object]) -> AbstractContextManager[None]:
         reports.append(report)
         return nullcontext()
 
-    reports: list[Callable[[str, float | None], object]] = []
+    reports: list[Callable[[str, bool], object]] = []
     monkeypatch.setattr(interval, "reported_compilations", compiling)
     heard: list[Progress] = []
     solved = Interval(Problem(INSTANCE), Search(progress=heard.append))
     with solved.kept_when_interrupted():
-        reports[0]("loop", None)
+        reports[0]("loop", False)
         assert not heard  # there is no interval before the first schedule
         solved.offer(best_list_schedule(INSTANCE))
-        reports[0]("loop", None)
-        reports[0]("loop", 1.0)
+        reports[0]("loop", False)
+        reports[0]("loop", True)
     first, during, after = heard
     assert (first.phase, during.phase, after.phase) == (
         "heuristics",
