@@ -136,7 +136,7 @@ class Question:
         return {spec.label: spec for spec in (today, *others)}
 
     def router_of(self, replicas: int) -> RouterSpec | None:
-        """Return the router of a simulation on so many replicas; None for one replica.
+        """Return the router of a simulation on ``replicas`` machines; None for one machine.
 
         It is today's. `ROUTER` replaces the router of the log if the number is not today's, because
         the log names a replica only among today's.

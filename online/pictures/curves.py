@@ -26,7 +26,7 @@ def student_interval(values: Sequence[float], confidence: float = 0.95) -> tuple
     ------
     InvalidValueError
         There are no values, one is not finite, or the confidence is not between 0 and 1. A run that
-        never ended has no latency: leave it out, and say so.
+        never ended has no latency: leave its value out, and mention the run in the text.
     """
     from scipy.stats import t
 

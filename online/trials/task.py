@@ -112,7 +112,11 @@ class Search:
             raise InvalidValueError(None, "goal", self.goal, "does not exist in seconds")
 
     def asked(self, problem: AnySource, policy: Policy) -> dict[str, Any]:
-        """Return the attributes ``goal``, ``preemption`` and ``asked`` of a trial of the policy."""
+        """Return the attributes of a trial that define its optimum: goal, preemption, asked.
+
+        ``preemption`` is that of the sweep, or by default the one that suits the policy. ``asked``
+        is the argument ``preemption`` of the sweep, empty in seconds or for None.
+        """
         timed = batch_time_of(problem) is not None
         goal, given, level = self.goal, self.preemption, self.level(problem)
         if self.optimum == "records":
