@@ -149,6 +149,10 @@ class RoundLengthAscent:
 
     Attributes
     ----------
+    minorant : AffineMinorant
+        The affine lower bound on the length of a round.
+    deadlines : Deadlines or None
+        The deadlines of the requests. None if the goal is total latency.
     cell : float
         Current length of a cell in seconds.
     subsets : int
@@ -182,7 +186,7 @@ class RoundLengthAscent:
         d0, d1, d2 = map(float, minorant)
         s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
         self._machine = Machine(float(workload.memory_limit), d0, d1, d2)
-        self._replicas, self._deadlines = workload.replicas, deadlines
+        self.minorant, self.deadlines, self._replicas = minorant, deadlines, workload.replicas
         self._fine = STEPS if deadlines is None else DEADLINE_STEPS
         self.cell, self.horizon = cell, horizon
         longest = d0 + (d1 + d2) * workload.memory_limit
@@ -273,7 +277,7 @@ class RoundLengthAscent:
         log_price, logits, levels = (one.x for one in self._steps)
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
         price[-1] = 0.0
-        parts[1] *= self._deadlines is None
+        parts[1] *= self.deadlines is None
         cell = self._cell
         return price, *parts[:, self._row], raw / np.bincount(cell, raw)[cell]
 
@@ -303,7 +307,7 @@ class RoundLengthAscent:
             return False
         for chosen, own in zip(slices, answers, strict=True):
             self.values[chosen] = own.values
-            if self._deadlines is None:
+            if self.deadlines is None:
                 wide = np.maximum(own.values * 1.05, self._own[chosen]) + 3 * self.cell
                 self._window[chosen] = np.minimum(self._latest[chosen], wide)
         estimate = self.values.sum() - self.cell * self._replicas * price.sum()
@@ -346,7 +350,7 @@ class RoundLengthAscent:
         place += np.arange(len(place))
         levies = np.zeros(len(request) + len(place))
         levies[place[request] + cell + 1] = d0 * step * np.repeat(levy, fine)
-        penalty = math.inf if self._deadlines is None else 1.0
+        penalty = math.inf if self.deadlines is None else 1.0
         given = self._machine, self._lengths, penalty, step, np.ascontiguousarray(until.T)
         share = np.column_stack([*self._fine_shares[:2], place])
         return Model(*given, np.cumsum(levies), np.zeros(1, dtype=np.int64)), share
@@ -370,10 +374,10 @@ class RoundLengthAscent:
         by_logit = [np.bincount(self._row, one) for one in (by_gamma, by_attendance)]
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
         slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
-        rate = (RATE if self._deadlines is None else FAST_RATE) / slower
+        rate = (RATE if self.deadlines is None else FAST_RATE) / slower
         # With deadlines, take smaller steps in the logits of gamma and attendance. If gamma jumps
         # between 0 and 1 from one row of cells to the next, the prices prove a weak bound.
-        turning = 3 if self._deadlines is None else 1
+        turning = 3 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate
         for adam, gradient, own in zip(self._steps, gradients, rates, strict=True):

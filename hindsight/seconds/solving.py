@@ -29,7 +29,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -143,17 +143,6 @@ def grids(
         yield min(step, prices.cell), size, spread
 
 
-class _Priced(NamedTuple):
-    """A price ascent, the minorant (affine lower bound) of the batch time, and request deadlines.
-
-    The deadlines are None if the goal is total latency. Prices are those of machine time.
-    """
-
-    ascent: RoundLengthAscent
-    minorant: AffineMinorant
-    deadlines: Deadlines | None
-
-
 class _Search:
     """Solver for one problem in seconds.
 
@@ -174,7 +163,8 @@ class _Search:
         self._keys = KeySearch(workload, search.seed, recomputes=recomputes, limits=self._limits)
         # The search for schedules always has a thread of its own if the goal is total latency.
         self._schedules = Background(interval, 2, self._find)
-        self._priced: _Priced | None = None
+        # The best price ascent.
+        self._best_ascent: RoundLengthAscent | None = None
 
     def run(self) -> None:
         """Find schedules and lower bounds until the bounds meet or the solve must stop."""
@@ -240,25 +230,25 @@ class _Search:
         interval, workload, clock = self._interval, self._workload, self._interval.clock
         whole = interval.schedule if self._limits is None else _opened(workload, clock.must_stop)
         begun = [self._begin_ascent(one, whole) for one in self._minorants]
-        priced = [one for one in begun if one is not None]
-        if not priced:
+        ascents = [one for one in begun if one is not None]
+        if not ascents:
             return
-        if len(priced) > 1:
+        if len(ascents) > 1:
             # Try all minorants (affine lower bounds on the batch time). The one with the best lower
             # bound on the cost without prices may not be the best one with prices.
-            for one in priced:
-                one.ascent.climb(PROBE_TURNS, self._schedules.must_stop, pool)
-        best = max(priced, key=lambda one: one.ascent.estimate)
-        ascent, limited = best.ascent, clock.limit_left() is not None
+            for one in ascents:
+                one.climb(PROBE_TURNS, self._schedules.must_stop, pool)
+        ascent = max(ascents, key=lambda one: one.estimate)
+        limited = clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
         # With deadlines, price cells are never halved: finer cells would give weaker bounds.
-        parts = 1 if best.deadlines else 64 if limited else 8
-        finest = max(FINEST_CELL * best.minorant.d0, ascent.horizon / MOST_CELLS)
+        parts = 1 if ascent.deadlines else 64 if limited else 8
+        finest = max(FINEST_CELL * ascent.minorant.d0, ascent.horizon / MOST_CELLS)
         finest = max(finest, ascent.cell / parts)
         reached, began, first = -math.inf, clock.seconds(), ascent.turns
         while True:
             ascent.climb(1, self._schedules.must_stop, pool)
-            self._priced = best if ascent.turns else None
+            self._best_ascent = ascent if ascent.turns else None
             if self._schedules.must_stop() or ascent.turns - first >= most:
                 return
             if (ascent.turns - first) % (FINER_TURNS * ascent.subsets):
@@ -273,7 +263,7 @@ class _Search:
             elif stalls:
                 return
 
-    def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> _Priced | None:
+    def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> RoundLengthAscent | None:
         """Return a price ascent whose first prices come from a schedule of all requests.
 
         ``minorant`` is the affine lower bound on the batch time that the ascent uses. Return None
@@ -298,19 +288,18 @@ class _Search:
         # the round. So shorter cells would give weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
-        ascent = RoundLengthAscent(
-            schedule, minorant, horizon=horizon, cell=cell, deadlines=deadlines
-        )
-        return _Priced(ascent, minorant, deadlines)
+        options: Any = {"horizon": horizon, "cell": cell, "deadlines": deadlines}
+        return RoundLengthAscent(schedule, minorant, **options)
 
     def _evaluate(self, pool: Executor) -> None:
         """Compute the lower bound that the prices of the best ascent prove.
 
         Do so on finer and finer time grids, which give better bounds, while time lasts.
         """
-        if self._priced is None:
+        ascent = self._best_ascent
+        if ascent is None:
             return
-        ascent, minorant, deadlines = self._priced
+        minorant, deadlines = ascent.minorant, ascent.deadlines
         interval, workload, prices = self._interval, self._workload, ascent.prices()
         margin, a = 4 * float(minorant.d0), workload.arrival_times
         if deadlines is None:
