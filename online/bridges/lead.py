@@ -58,17 +58,17 @@ class Orders(NamedTuple):
     most_tokens: dict[str, int]
 
 
-def told_prediction(told: Any, most: int) -> Prediction | None:
+def read_prediction(given: Any, most: int) -> Prediction | None:
     """Return the prediction of an output that a client sent; None if it cannot be read.
 
     Parameters
     ----------
-    told : Any
+    given : Any
         A number of tokens, or a list [least, most] or [least, likeliest, most].
     most : int
         Longest possible output, tokens; larger numbers are lowered to it.
     """
-    ends = told if isinstance(told, list | tuple) else [told]
+    ends = given if isinstance(given, list | tuple) else [given]
     try:
         tokens = [min(most, max(1, round(float(one)))) for one in ends]
     except (TypeError, ValueError, OverflowError):
@@ -149,8 +149,8 @@ class Lead:
 
     # --- events of the engine -----------------------------------------------------------------
 
-    def arrive(self, name: str, now: float, lengths: tuple[int, int], told: Any) -> bool:
-        """Note an arrived request for the next call of the policy; return if ``told`` is readable.
+    def arrive(self, name: str, now: float, lengths: tuple[int, int], given: Any) -> bool:
+        """Note an arrived request for the next call of the policy; return if ``given`` is readable.
 
         Parameters
         ----------
@@ -160,13 +160,13 @@ class Lead:
             The clock, seconds.
         lengths : tuple[int, int]
             Tokens of its prompt, and the largest number of its output tokens.
-        told : Any
+        given : Any
             The client's prediction of its output, or None. If it is None or cannot be read, the
             predicted output is the longest possible. The result is False only if it cannot be read.
         """
         prompt, most = lengths
         most = max(1, min(most, self._memory_limit + self._rule.unstored - prompt))
-        read = told_prediction(most if told is None else told, most)
+        read = read_prediction(most if given is None else given, most)
         self._unheard[name] = now, prompt, read or Prediction(most, most, most)
         return read is not None
 
@@ -213,14 +213,13 @@ class Lead:
             self.policy.complete(ended, self._state)
         if not self._views and not self._unheard:
             if self._is_drained:
-                # The policy was told that no more requests arrive. Later arrivals need a new run of
-                # it.
+                # The policy knows that no more requests arrive. Later arrivals need a new run.
                 self._begin()
             return Orders([], [], {})
         arrived = [self._views[index] for index in self._back]
         self._waiting.update((index, self._views[index]) for index in self._back)
         self._back = []
-        arrived += [self._view(name, *told) for name, told in self._unheard.items()]
+        arrived += [self._view(name, *given) for name, given in self._unheard.items()]
         self._unheard = {}
         if arrived:
             self.policy.arrive(arrived, self._state)
@@ -270,13 +269,13 @@ class Lead:
 
     # --- decisions of the policy --------------------------------------------------------------
 
-    def _view(self, name: str, now: float, prompt_length: int, told: Prediction) -> VisibleRequest:
+    def _view(self, name: str, now: float, prompt_length: int, given: Prediction) -> VisibleRequest:
         index = self._count
         self._count += 1
         rule = self._rule
-        peak = rule.held(prompt_length + told.upper - rule.unstored)
+        peak = rule.held(prompt_length + given.upper - rule.unstored)
         level = self._level
-        view = VisibleRequest(index, name, now, prompt_length, told, level=level, peak=peak)
+        view = VisibleRequest(index, name, now, prompt_length, given, level=level, peak=peak)
         self._views[index], self._indices[name] = view, index
         self._waiting[index] = view
         self._machine.register_request(UNKNOWN)

@@ -135,7 +135,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
 
     def _make_lead(self, given: dict[str, Any]) -> Lead:
         if not isinstance(self._policy, str):
-            reason = 'is not told: --additional-config \'{"policy": "mc-sf"}\''
+            reason = 'is missing: --additional-config \'{"policy": "mc-sf"}\''
             raise InvalidTypeError(None, "policy", self._policy, reason)
         level = None if given.get("level") is None else ServiceLevel(**given["level"])
         own = engine_settings(self.vllm_config, None)

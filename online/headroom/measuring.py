@@ -26,7 +26,6 @@ QUICK, QUICK_SHARE = 10.0, 0.6
 end. If simulations of all requests would take longer, the answer is for the first requests."""
 
 SHARES = {
-    "first": 0.6,
     "simulate": 0.3,
     "best": 0.3,
     "on time": 0.15,

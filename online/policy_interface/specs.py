@@ -90,9 +90,7 @@ class Spec(Generic[Made]):
         is_class, name = inspect.isclass(thing), getattr(thing, "__name__", "")
         if not callable(thing) or (is_class and not issubclass(thing, cls.base)):
             kind, base = cls.kind, cls.base.__name__
-            reason = (
-                f"is no {kind}: give a name, 'FILE.py:CLASS', a {base} or a class that extends it"
-            )
+            reason = f"is not a {kind}: give a name, 'FILE.py:CLASS', a {base} or its class"
             raise InvalidTypeError(None, kind, name if is_class else thing, reason)
         if is_class:
             name = getattr(thing, "name", name)
@@ -224,7 +222,7 @@ class Spec(Generic[Made]):
         refusals = (InvalidValueError, InvalidTypeError)
         made = user_modules.described(lambda: maker(**params), self.name, self.kind, refusals)
         if not isinstance(made, self.base):
-            reason = f"makes {made!r}, which is no {self.base.__name__}"
+            reason = f"makes {made!r}, which is not a {self.base.__name__}"
             raise InvalidTypeError(None, self.kind, self.label, reason)
         return cast(Made, made)
 

@@ -230,7 +230,7 @@ VALUES: Rows = [
 TYPES: Rows = [
     (released([Arrival(0, 1.5, 2)]), "length"),  # type: ignore[arg-type]
     (released(batch_time=0.5), "batch_time = 0.5 is not a batch time"),
-    (lambda: simulate(Source(replicas=2), "mc-sf", router="random"), "policy has one replica"),
+    (lambda: simulate(Source(replicas=2), "mc-sf", router="random"), "source has one replica"),
     *parameters(TYPED_PARAMETERS),
     *each(waiting, "'wait': thresholds = 5 is not a pair", {5: 1}),
     *each(waiting, r"'wait', type \(1, 1\): threshold = 1.5", {(1, 1): 1.5}),
@@ -240,7 +240,7 @@ TYPES: Rows = [
     *each(lambda given: simulate(TINY, "fcfs", predictions=given), "predictions = .* is not ", "x"),
     (lambda: ProportionalPredictions("0.5"), "spread"),
     *each(routed, "router 'Told', request 0: replica = {}", None),
-    *each(make_policy, "policy = None is no policy", None),
+    *each(make_policy, "policy = None is not a policy", None),
 ]
 UNKNOWN: Rows = [(lambda: make_policy("sjf"), "unknown policy 'sjf'")]
 DECISIONS: Rows = [

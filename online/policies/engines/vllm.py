@@ -88,7 +88,7 @@ class VLLM(EnginePolicy):
     max_num_seqs : int, default 256
         Requests that run at most; the engine takes 1,024 on larger machines.
     long_prefill_token_threshold : int, default 0
-        Tokens of one request a step processes at most if there are others; 0 is no limit.
+        Tokens of one request a step processes at most if there are others; 0 sets no limit.
     long_prefill_token_threshold_adaptive : bool, default False
         Whether ``long_prefill_token_threshold``, if not 0, is raised to ``max_num_batched_tokens``
         divided by the number of running and waiting requests.

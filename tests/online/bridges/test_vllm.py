@@ -216,7 +216,7 @@ UNLED: list[tuple[str | None, dict[str, Any], str]] = [
     ("mc-sf", {"prefill_schedule_interval": 2}, "prefill_schedule_interval' cannot be controlled"),
     ("vllm:watermark=0.0", {"watermark": 0.25}, "watermark = 0.0 is not the engine's, 0.25"),
     ("vllm:enable_chunked_prefill=True", {"enable_chunked_prefill": False}, "engine's, False"),
-    (None, {}, "is not told"),
+    (None, {}, "is missing"),
     ("edf", {}, 'needs "level"'),
     ("edf", {"additional_config": {"policy": "edf", "batch_time": "fit"}}, "needs a log"),
 ]

@@ -109,8 +109,8 @@ REFUSED = {
     "no.py:Rule": "policy = 'no.py' cannot be read: No such file",
     "no_rules:Rule": "policy = 'no_rules' fails: ModuleNotFoundError: No module named 'no_rules'",
     "rules.py:Unfinished": "policy = 'Unfinished' fails: TypeError: Can't instantiate abstract",
-    "rules.py:three": "policy = 'three' makes 3, which is no Policy",
-    "json:JSONDecoder": "policy = 'JSONDecoder' is no policy: give a name, 'FILE.py:CLASS', a Pol",
+    "rules.py:three": "policy = 'three' makes 3, which is not a Policy",
+    "json:JSONDecoder": "policy = 'JSONDecoder' is not a policy: give a name, 'FILE.py:CLASS', a",
     "rules.py:LeastVolume(-1)": "fails: ValueError: alpha is negative (rules.py:9)",
     "rules.py:LeastVolume(beta=1)": "beta = 1 is not one of its parameters (alpha)",
     "rules.py:LeastVolume(alpha=open('x'))": UNREADABLE,
@@ -224,8 +224,8 @@ SOON = Workload([0.0, 0.5], [2, 1], [1, 2], memory_limit=10, batch_time=online.A
 
 
 BAD: dict[Any, tuple[type[Exception], str]] = {
-    3: (InvalidTypeError, "policy = 3 is no policy: give a name, 'FILE.py:CLASS', a Policy or"),
-    Instance: (InvalidTypeError, "is no policy"),
+    3: (InvalidTypeError, "policy = 3 is not a policy: give a name, 'FILE.py:CLASS', a Policy or"),
+    Instance: (InvalidTypeError, "is not a policy"),
     "mc-ssf": (UnknownNameError, "unknown policy 'mc-ssf'; did you mean 'mc-sf'. Known: "),
 }
 
