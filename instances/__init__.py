@@ -10,12 +10,7 @@ from .adversaries.proof_schedules import class_batches, one_long_and_units
 from .batch_time.seconds_schedule import SecondsSchedule
 from .catalogue.library import Library, LibraryEntry, LibrarySet, library
 from .catalogue.records import Record, RecordStore
-from .errors import (
-    FileFormatError,
-    InvalidTypeError,
-    InvalidValueError,
-    UnknownNameError,
-)
+from .errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
 from .generators.registry import (
     generate,
     generator_documentation,

@@ -25,12 +25,7 @@ from .policy_interface.predictions import (
     ProportionalPredictions,
     RelativePredictions,
 )
-from .policy_interface.router import (
-    ReplicaView,
-    Router,
-    register_router,
-    router_names,
-)
+from .policy_interface.router import ReplicaView, Router, register_router, router_names
 from .policy_interface.specs import make_policy, make_router
 from .simulation.run import IncompleteRunError, Run
 from .simulation.schedules import NoScheduleError

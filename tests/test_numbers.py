@@ -18,11 +18,7 @@ from doors import NO_INTEGERS, NO_NUMBERS, Door, assert_no_number, assert_same_n
 import hindsight
 import instances
 import online
-from instances import (
-    Instance,
-    InvalidValueError,
-    Workload,
-)
+from instances import Instance, InvalidValueError, Workload
 from instances.logs.windows import TraceRule
 from online import AffineTime, IterationTime, TiledTime
 from online.fluid import balance, nested_design, wait_design

@@ -21,13 +21,7 @@ import numpy as np
 
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import (
-    AffineTime,
-    BatchStretch,
-    BatchTime,
-    IterationTime,
-    TiledTime,
-)
+from instances.batch_time import AffineTime, BatchStretch, BatchTime, IterationTime, TiledTime
 from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 

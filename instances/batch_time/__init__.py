@@ -5,12 +5,7 @@ from __future__ import annotations
 from instances.problem.batches import BatchStretch, BatchTime
 
 from .models import AffineTime, IterationTime
-from .presets import (
-    Preset,
-    parse_batch_time,
-    preset,
-    preset_names,
-)
+from .presets import Preset, parse_batch_time, preset, preset_names
 from .seconds_schedule import SecondsSchedule, Stretch
 from .tiled_time import TiledTime
 

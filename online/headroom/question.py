@@ -14,13 +14,7 @@ from instances import ServiceLevel, Workload
 from instances.arrays import FloatArray, IntArray
 from instances.service_level import limits_of
 from instances.validation import as_fraction, as_number
-from online.policy_interface.specs import (
-    AnyPolicy,
-    AnyRouter,
-    PolicySpec,
-    RouterSpec,
-    policy_specs,
-)
+from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, RouterSpec, policy_specs
 
 LOGGED = "as in the log"
 """Name of the router that sends every request to the replica that served it in the log."""

@@ -21,13 +21,7 @@ from instances.validation import as_integer, as_time_limit
 from instances.version import __version__
 from online import workers
 from online.policy_interface.predictions import PredictionModel
-from online.policy_interface.specs import (
-    AnyPolicy,
-    AnyRouter,
-    PolicySpec,
-    RouterSpec,
-    policy_specs,
-)
+from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, RouterSpec, policy_specs
 
 from .library import with_records
 from .predictions import PredictionSpec, as_predictions

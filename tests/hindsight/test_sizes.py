@@ -13,10 +13,7 @@ from hindsight.exact import pyomo_model
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.tokens import price_bound
-from hindsight.prices.volume import (
-    fill_by_volume,
-    mean_busy_time_bound,
-)
+from hindsight.prices.volume import fill_by_volume, mean_busy_time_bound
 from instances import Instance, InvalidValueError, Request, generate
 
 FAR = 10**7

@@ -22,15 +22,7 @@ from instances import (
     UnknownNameError,
     Workload,
 )
-from online import (
-    AffineTime,
-    IncompleteRunError,
-    NoScheduleError,
-    pictures,
-    ratio,
-    simulate,
-    sweep,
-)
+from online import AffineTime, IncompleteRunError, NoScheduleError, pictures, ratio, simulate, sweep
 from online.fluid.balance import PromptType, equilibrium, is_stable
 from online.fluid.nested_design import NestedPlan, group, nested_thresholds
 from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
@@ -38,9 +30,7 @@ from online.headroom import Question, measure_headroom
 from online.testing import check_policy
 from online.theory.fluid_limit import fluid_latency
 from online.theory.geometric_ratios import geometric_slicing_ratio
-from online.theory.interval_ratios import (
-    a_min_ratio,
-)
+from online.theory.interval_ratios import a_min_ratio
 from online.theory.paper_bounds import volume_bound
 from online.theory.rayleigh import rayleigh_maximum
 from online.trials.intervals import MismatchError

@@ -5,12 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from documents import (
-    FILE,
-    NAMES,
-    TIGHT,
-    tight,
-)
+from documents import FILE, NAMES, TIGHT, tight
 
 from hindsight import CertificateTooLargeError, check_certificate
 from hindsight.certificates import limits

@@ -11,27 +11,9 @@ from instances.files import write_atomically
 from online.tables import Table
 from studies.library.gaps import median_gap, open_gaps
 
-from .scores import (
-    MOST_RELAXED,
-    RELAXING,
-    SEED,
-    TOLD_INTERVALS,
-    Score,
-    read_scores,
-)
-from .standings import (
-    beaten,
-    leaderboard_tables,
-    standings,
-    without_ratio,
-)
-from .summary import (
-    Known,
-    instances_csv,
-    sets_table,
-    sizes_table,
-    sources,
-)
+from .scores import MOST_RELAXED, RELAXING, SEED, TOLD_INTERVALS, Score, read_scores
+from .standings import beaten, leaderboard_tables, standings, without_ratio
+from .summary import Known, instances_csv, sets_table, sizes_table, sources
 
 SCORES = "leaderboard.csv"
 """File of measurements in the folder beside the page."""

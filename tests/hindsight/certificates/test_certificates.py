@@ -12,22 +12,13 @@ from left_to_graphs import leave_to_graphs
 
 import hindsight
 import instances
-from hindsight import (
-    check_certificate,
-    make_certificate,
-)
+from hindsight import check_certificate, make_certificate
 from hindsight.certificates import limits, proofs
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.prices.states import StatePrices
 from hindsight.prices.stops import PreemptivePrices
 from hindsight.runtime import clock as clock_module
-from instances import (
-    Instance,
-    InvalidValueError,
-    PreemptiveSchedule,
-    Schedule,
-    Workload,
-)
+from instances import Instance, InvalidValueError, PreemptiveSchedule, Schedule, Workload
 from online import AffineTime, TiledTime
 
 LEAVES = {"worst-n7-00": 15, "adversary-sqrt-n-n33-00": 180, "worst-n9-00": 387}

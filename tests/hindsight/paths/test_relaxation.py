@@ -11,12 +11,7 @@ from drawn_instances import crowded, drawn_prices
 from effort import sweep
 
 from hindsight.paths.anonymous_states import room_for_states
-from hindsight.paths.graph import (
-    PricedInstance,
-    TooLargeError,
-    coarsest_graph,
-    finer_graph,
-)
+from hindsight.paths.graph import PricedInstance, TooLargeError, coarsest_graph, finer_graph
 from hindsight.paths.layers import PathGraph
 from hindsight.paths.path_kernels import gibbs_paths
 from hindsight.paths.refinement import refine

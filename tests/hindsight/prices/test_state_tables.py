@@ -8,11 +8,7 @@ from brute_force import fit, heaviest
 from drawn_instances import by_state, copies_of, maximum_weight, tiny
 from effort import sweep
 
-from hindsight.prices.state_tables import (
-    core_table,
-    memory_table,
-    ordered_states,
-)
+from hindsight.prices.state_tables import core_table, memory_table, ordered_states
 
 
 @pytest.mark.parametrize("seed", sweep(range(60)))

@@ -12,13 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_records import (
-    OPEN,
-    bare_record,
-    change,
-    listed_record,
-    records_file,
-)
+from library_records import OPEN, bare_record, change, listed_record, records_file
 from tiny_problems import most_on_time
 
 from hindsight.certificates import limits

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight.runtime.clock import never
-from hindsight.schedules.beams import (
-    BeamSettings,
-    beam_schedule,
-    most_running,
-)
+from hindsight.schedules.beams import BeamSettings, beam_schedule, most_running
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.lists import list_orders
 from hindsight.schedules.timetables import IN_TURN

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 import hindsight
-from instances import (
-    Instance,
-    InvalidValueError,
-    Workload,
-)
+from instances import Instance, InvalidValueError, Workload
 from online import AffineTime
 
 TIME = AffineTime(0.5, 0.25, 0.125)

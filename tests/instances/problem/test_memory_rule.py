@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from instances import (
-    Instance,
-    MemoryRule,
-    Schedule,
-    Workload,
-    load,
-    save,
-)
+from instances import Instance, MemoryRule, Schedule, Workload, load, save
 
 NEXT = MemoryRule(emitted_token="next")
 BLOCKS = MemoryRule(4, "next", "chunks")

@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from online.fluid.balance import PromptType, equilibrium
-from online.fluid.wait_design import (
-    WaitPlan,
-    batch_cap_thresholds,
-    wait_thresholds,
-)
+from online.fluid.wait_design import WaitPlan, batch_cap_thresholds, wait_thresholds
 
 EXAMPLE = [PromptType(4, 1, 1)]
 LOW_DEMAND = [PromptType(1000, 10, 10), PromptType(1000, 10, 20)]
