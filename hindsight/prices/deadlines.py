@@ -42,7 +42,8 @@ class Deadlines(NamedTuple):
     output : int64 array
         Number of rounds, counted from the round of the first token, for which the request pays:
         the output length, or 1. It is 1 if the request meets the deadline of its last token even if
-        it begins after the last price. Then at most the round of its first token must come earlier.
+        all its rounds come after the last time with a price. Then at most the round of the first
+        token must come earlier, because that token has a deadline too.
     end, first_token : float64 array
         Deadlines, in seconds on the clock: of the last round for which the request pays, and of the
         first token.

@@ -163,7 +163,7 @@ class _Search:
         self._keys = KeySearch(workload, search.seed, recomputes=recomputes, limits=self._limits)
         # The search for schedules always has a thread of its own if the goal is total latency.
         self._schedules = Background(interval, 2, self._find)
-        # The best price ascent.
+        # The ascent with the highest estimate of the bound, among those of all minorants.
         self._best_ascent: RoundLengthAscent | None = None
 
     def run(self) -> None:

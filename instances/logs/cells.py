@@ -78,7 +78,8 @@ def as_times(
         number is in seconds, unless as a Unix time in seconds it would be after the year 5000: then
         it is a Unix time in milli-, micro- or nanoseconds.
     coarsest : str
-        Coarsest unit that may be detected for numbers, as the name of the column states it.
+        Coarsest unit that may be detected for numbers. It is finer than seconds if the name of the
+        column says so, such as ``ts_ms``.
     refuse : Refuse
         Called with a mask of the cells that are not a time or are in another unit.
 

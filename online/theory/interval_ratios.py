@@ -177,7 +177,8 @@ def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
 def a_min_linear_geometric_ratio(q: Number) -> Number:
     """Return A_min's ratio for s = 0 and P(o = k) = k (1-q)^2 q^(k-1) ([C25] Theorem 5.3).
 
-    Output lengths o are k = 1, 2, .. with these probabilities. The ratio is at most 14/9.
+    The ratio is the latency of `a-min` over that of `h-sf`, as memory grows. Output lengths
+    o are k = 1, 2, .. with these probabilities. The ratio is at most 14/9.
     """
     q = _share(q, "q", minimum=0)
     top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)

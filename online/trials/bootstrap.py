@@ -24,13 +24,13 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Confidence:
-    """A 95 % confidence interval of the mean over the distribution that instances are drawn from.
+    """A 95 % confidence interval of a policy's mean ratio over all instances that may be drawn.
 
     Attributes
     ----------
     low, high : float or None
-        The ends. An end is None if there are fewer than two instances, or if it needs a bound that
-        is not known.
+        The ends. An end is None if there are fewer than two instances, or if it needs a bound on an
+        optimum that is not known.
     """
 
     low: float | None
