@@ -253,13 +253,13 @@ class _Rows:
         lists = {
             "workers": [one or None for one in labels] if any(labels) else (),
             "prompt_blocks": self._cells.get("hashes", ()),
-            GAPS: [times for times, _ in gaps],
         }
         return ticks, {
             "row_numbers": np.array(self.numbers, np.int64),
             "prompt_lengths": prompts,
             "output_lengths": outputs,
             **{DURATIONS[role]: seconds for role, seconds in measured.items()},
+            GAPS: np.fromiter([times for times, _ in gaps], object),
             **{name: np.fromiter(one, object) for name, one in lists.items() if one},
         }
 

@@ -54,6 +54,6 @@ def test_a_valid_bound_passes_and_an_invalid_one_is_caught(ok: Ok, tmp_path: Pat
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["format"], found["passed"]) == ("llm-hindsight/check-bound", True)
     printed = ok("check bound own.py:serial --count 40", status=1)
-    assert "it says 3, and the total latency is 2 at best" in printed
+    assert "it says 8, and the total latency is 6 at best" in printed
     (rows,) = [one for one in printed.splitlines() if one.lstrip().startswith("rows = ")]
     assert rows.count("(") == 2
