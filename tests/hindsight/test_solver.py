@@ -53,8 +53,7 @@ def test_an_exception_of_the_callback_surfaces_as_itself(phase: str) -> None:
     instance = search_instance()
     phases: list[str] = []
     hindsight.solve(instance, threads=1, progress=lambda progress: phases.append(progress.phase))
-    if phase not in phases:
-        pytest.skip(f"no progress in phase {phase}")
+    assert phase in phases
     before = signal.getsignal(signal.SIGINT)
 
     def hear(progress: hindsight.Progress) -> None:
