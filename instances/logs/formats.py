@@ -69,8 +69,8 @@ class Format(NamedTuple):
         Whether a file is one JSON value that holds many requests.
     optional_arrival : bool
         Whether the column of arrivals may be missing.
-    block_size : int or str
-        Tokens per block for which the log has hashes, or the column with this number.
+    block_size : int
+        Tokens per block for which the log has hashes, unless it has a column ``block_size``.
     settings : tuple[str, ...]
         Names of the engine's settings that are read from the file.
     rows : Callable[[dict[str, Any]], Iterable[Row]] or None
@@ -86,7 +86,7 @@ class Format(NamedTuple):
     marks: tuple[str, ...] = ()
     document: bool = False
     optional_arrival: bool = False
-    block_size: int | str = 0
+    block_size: int = 0
     settings: tuple[str, ...] = ()
     rows: Callable[[dict[str, Any]], Iterable[Row]] | None = None
     note: str | None = None

@@ -9,7 +9,7 @@ each prompt by all tokens that another request could supply, and bound the short
 1. An entry belongs to a prefix: the entry at position k of request i can serve request j only where
    their first k tokens are the same. This holds for every cache that reuses KV entries without
    approximation.
-2. A cache shares blocks of ``cache_block_size`` tokens, and is filled by requests of the log only.
+2. A cache shares single tokens or whole blocks, and is filled by requests of the log only.
 3. A request processes the last token of its prompt, and every token it generates, and stores their
    entries for itself: engines look up prompts, not what they are about to generate.
 4. A preempted request may find its own entries again. So the optimum is the one with
@@ -56,65 +56,47 @@ also the first m of request i:
   at most s_j + o_j are the same. This is the next turn of a conversation. Without output lengths,
   prompts are assumed to repeat no output, and at most s_j are the same.
 
-The largest of these over all other requests, at most s_i - 1, in whole blocks of the cache, is
-h_i. Where a cache shares blocks of the log, the first case is m B. A finer cache may share nearly a
-block more than the log shows.
+The largest of these over all other requests, at most s_i - 1, is h_i; a cache that shares whole
+blocks only has it rounded down to these. Where a cache shares blocks of the log, the first case is
+m B. A finer cache may share nearly a block more than the log shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import IntArray
 from instances.errors import InvalidValueError
-from instances.validation import LARGEST_TOKEN_COUNT, as_integer
+from instances.validation import as_integer
 
 
-class PromptBlocks(NamedTuple):
-    """Hashes of the blocks of one prompt, by which requests with a shared prefix are found.
+def as_hashes(cell: Any) -> npt.NDArray[np.uint64]:
+    """Convert a cell with the hashes of a prompt's blocks to an array.
 
-    Attributes
-    ----------
-    block_size : int
-        Tokens per block; the last block may have fewer.
-    hashes : uint64 array
-        One hash for each block, in the order of the prompt.
+    The array is empty unless the cell is a list of 64-bit whole numbers.
     """
-
-    block_size: int
-    hashes: npt.NDArray[np.uint64]
-
-
-def as_blocks(block_size: Any, hashes: Any) -> PromptBlocks | None:
-    """Convert the hashes of a prompt, as read from a log, to `PromptBlocks`.
-
-    Return None unless the hashes are a list of 64-bit whole numbers and the block size is valid.
-    """
-    is_whole = isinstance(hashes, list) and {*map(type, hashes)} <= {int}
-    if not is_whole or type(block_size) is not int or not 0 < block_size <= LARGEST_TOKEN_COUNT:
-        return None
+    hashes = cell if isinstance(cell, list) and {*map(type, cell)} <= {int} else []
     with suppress(OverflowError):
-        return PromptBlocks(block_size, np.array(hashes, np.uint64))
-    return None
+        return np.array(hashes, np.uint64)
+    return np.zeros(0, np.uint64)
 
 
 def shared_prefixes(
     hashes: Sequence[Sequence[int] | npt.NDArray[np.uint64]],
     block_size: int,
     prompt_lengths: Sequence[int] | IntArray,
-    output_lengths: Sequence[int] | IntArray | None = None,
-    *,
-    cache_block_size: int | None = None,
+    output_lengths: Sequence[int] | IntArray,
 ) -> IntArray:
     """Compute the largest prefix of each prompt that a cache could reuse from another request.
 
     Lower bounds for prompts shortened by these prefixes hold for every scheduler with any prefix
-    cache. The docstring of this module states the conditions and the proof.
+    cache. The docstring of this module states the conditions and the proof. For a cache that reuses
+    whole blocks only, the prefixes may be rounded down to multiples of its block size.
 
     Parameters
     ----------
@@ -125,14 +107,9 @@ def shared_prefixes(
         of all tokens up to the end of the block.
     block_size : int
         Tokens per block that is hashed.
-    prompt_lengths : Sequence[int]
-        Prompt tokens of each request, >= 1.
-    output_lengths : Sequence[int] or None, default None
-        Output tokens of each request, if a prompt may contain another request's prompt and output,
-        as in a conversation; None if no prompt contains outputs.
-    cache_block_size : int or None, default None
-        Tokens per block of the cache, which reuses whole blocks only; 1 for a cache that reuses
-        single tokens; None for ``block_size``.
+    prompt_lengths, output_lengths : Sequence[int]
+        Prompt and output tokens of each request. A prompt may contain another request's prompt and
+        output, as in a conversation; with outputs of 0 tokens no prompt contains outputs.
 
     Returns
     -------
@@ -142,29 +119,25 @@ def shared_prefixes(
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A block size is below 1, or a request has more or fewer hashes than blocks.
+        The block size is below 1, or a request has more or fewer hashes than blocks.
 
     Examples
     --------
-    >>> shared_prefixes([[7, 8, 9], [7, 8], [5]], 16, [40, 32, 16]).tolist()
-    [32, 16, 0]
+    >>> shared_prefixes([[7, 8, 9], [7, 8], [5]], 16, [40, 32, 16], [9, 9, 9]).tolist()
+    [39, 31, 0]
     """
     size: int = as_integer(block_size, None, "block_size", minimum=1)
-    grain = size if cache_block_size is None else cache_block_size
-    grain = as_integer(grain, None, "cache_block_size", minimum=1)
     prompts = np.asarray(prompt_lengths, np.int64)
-    supplies = prompts if output_lengths is None else prompts + np.asarray(output_lengths, np.int64)
+    supplies = prompts + np.asarray(output_lengths, np.int64)
     whole = prompts // size
     counts = np.array([len(one) for one in hashes], np.int64)
     wrong = np.flatnonzero((counts < whole) | (counts > -(-prompts // size)))
     if len(wrong):
         k = int(wrong[0])
         reason = f"do not fit {prompts[k]} tokens in blocks of {size} (request {k}, and "
-        reason += f"{len(wrong) - 1} others): is block_size another one?"
+        reason += f"{len(wrong) - 1} others)"
         raise InvalidValueError(None, "hashes", int(counts[k]), reason)
-    blocks = [
-        np.asarray(one, np.uint64)[:length] for one, length in zip(hashes, whole, strict=True)
-    ]
+    blocks = [np.asarray(one, np.uint64)[:end] for one, end in zip(hashes, whole, strict=True)]
     flat = np.concatenate([*blocks, np.zeros(0, np.uint64)])
     starts = np.cumsum(whole) - whole
     most = np.zeros(len(prompts), np.int64)
@@ -184,7 +157,7 @@ def shared_prefixes(
         _, codes = np.unique(flat[starts[active] + depth], return_inverse=True)
         group = group * (len(active) + 1) + codes
         depth += 1
-    shared: IntArray = np.minimum(most, prompts - 1) // grain * grain
+    shared: IntArray = np.clip(most, 0, np.maximum(prompts - 1, 0))
     return shared
 
 
@@ -193,12 +166,10 @@ def _largest_of_others(group: IntArray, values: IntArray) -> IntArray:
 
     ``group`` has the number of each element's group, and every group has at least two elements.
     """
-    if not values.any():
-        return values
     order = np.lexsort((-values, group))
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     # Each element gets the largest value of its group, but the element with the largest value gets
-    # the second largest. Every group has at least two elements.
+    # the second largest.
     found = np.repeat(values[order[firsts]], np.diff(firsts, append=len(order)))
     found[firsts] = values[order[firsts + 1]]
     largest = np.empty_like(values)

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import FileFormatError, printable
+from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, printable
 from instances.settings import parse_value
 
-from . import cells
+from . import cells, prefixes
 from .advice import format_of
 from .cells import BadRow, bad_cell, is_blank
 from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, OnBadRows, wanted_format
 from .paths import column, lookup, named_unit
-from .prefixes import as_blocks
 from .records import Rows, opened, records_of
 from .request_log import RequestLog
 from .tools import FAILED, WARM_UP, Row, innermost, rate_of, warm_ups
@@ -38,7 +37,7 @@ def read_rows(
     columns: Mapping[str, Any] | None = None,
     *,
     bad_rows: OnBadRows = "refuse",
-    block_hashes: bool = False,
+    shared_prefixes: bool = False,
 ) -> RequestLog:
     """Read all rows of a log, including requests with no prompt token or no output token.
 
@@ -50,7 +49,7 @@ def read_rows(
         numbers, values = next(records, ((), []))
         kind = format_of(path, wanted, header, (numbers, values), columns or {})
         facts = _run_facts(path, kind, values) if kind.settings else {"note": kind.note}
-        rows = _Rows(kind, chain([(numbers, values)], records), block_hashes)
+        rows = _Rows(kind, chain([(numbers, values)], records), shared_prefixes)
     ticks, arrays = rows.read()
     bad = rows.bad
     if bad and bad_rows == "refuse":
@@ -60,6 +59,8 @@ def read_rows(
     ticks = ticks[kept] - min(ticks[kept], default=0)
     order = kept[np.argsort(ticks, kind="stable")]
     arrays = {name: one[order] for name, one in arrays.items()}
+    if "hashes" in arrays:
+        facts |= _shared_tokens(arrays, kind.block_size)
     return RequestLog(
         source=printable(os.path.basename(os.fsdecode(path))),
         format=kind.name,
@@ -80,7 +81,7 @@ def read_log(
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, Any] | None = None,
     bad_rows: OnBadRows = "refuse",
-    block_hashes: bool = False,
+    shared_prefixes: bool = False,
 ) -> RequestLog:
     """Read a whole log or trace: its requests in order of arrival, with the measured latencies.
 
@@ -110,9 +111,9 @@ def read_log(
     bad_rows : {"refuse", "skip"}, default "refuse"
         Whether a row that cannot be read, such as one with an empty or negative cell, is an error,
         or is skipped and counted.
-    block_hashes : bool, default False
-        Whether to keep the hashes of prompt blocks, which take 8 bytes per block and about 150 per
-        request.
+    shared_prefixes : bool, default False
+        Whether to compute ``shared_tokens`` of the `RequestLog`, from hashes of prompts. Formats
+        with such hashes are mooncake, qwen-bailian and dynamo.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def read_log(
     UnknownNameError, InvalidTypeError, InvalidValueError
         The format's name is unknown, or ``columns`` lacks a role or has an unknown one.
     """
-    log = read_rows(path, format, columns, bad_rows=bad_rows, block_hashes=block_hashes)
+    log = read_rows(path, format, columns, bad_rows=bad_rows, shared_prefixes=shared_prefixes)
     kept = (log.prompt_lengths > 0) & (log.output_lengths > 0)
     left_out = +Counter({**log.left_out, EMPTY: len(log) - int(kept.sum())})
     log = replace(log.select(kept), left_out=dict(left_out))
@@ -158,6 +159,22 @@ def _run_facts(path: object, kind: Format, runs: Sequence[Any]) -> dict[str, Any
     return {"note": note, "settings": settings}
 
 
+def _shared_tokens(arrays: dict[str, Any], block_size: int) -> dict[str, Any]:
+    """Replace hashes in ``arrays`` by shared tokens: return these, or a note that says why not.
+
+    Requests without prompt or output supply no tokens.
+    """
+    hashes, sizes = arrays.pop("hashes"), {*arrays.pop("block_size", [block_size])}
+    lengths = np.array([arrays["prompt_lengths"], arrays["output_lengths"]])
+    kept, shared = (lengths > 0).all(axis=0), np.zeros(len(hashes), np.int64)
+    size: Any = sizes.pop() if len(sizes) == 1 else sorted(sizes)
+    try:
+        shared[kept] = prefixes.shared_prefixes(hashes[kept], size, *lengths[:, kept])
+    except (InvalidTypeError, InvalidValueError) as error:
+        return {"note": f"shared prefixes are not known: {error}"}
+    return {"shared_tokens": shared}
+
+
 # --- rows ---------------------------------------------------------------------------------------
 
 
@@ -170,7 +187,7 @@ class _Rows:
         Format of the file: the name of the column for each role.
     records : Rows
         Records of the file, in chunks.
-    block_hashes : bool
+    shared_prefixes : bool
         Whether to keep the hashes of prompt blocks.
 
     Attributes
@@ -187,14 +204,14 @@ class _Rows:
         Unit of the arrivals, set by `read`.
     """
 
-    def __init__(self, kind: Format, records: Rows, block_hashes: bool) -> None:
+    def __init__(self, kind: Format, records: Rows, shared_prefixes: bool) -> None:
         self.kind = kind
         self.count = 0
         self.left_out: Counter[str] = Counter({FAILED: 0})
         self.numbers: list[int] = []
         self.bad: dict[int, BadRow] = {}
         self.time_unit: str | None = None
-        roles = {*kind.columns} - {"error", *(() if block_hashes else ("hashes",))}
+        roles = {*kind.columns} - {"error", *(() if shared_prefixes else ("hashes", "block_size"))}
         self._cells: dict[str, list[Any]] = {one: [] for one in roles}
         rows = records if kind.rows is None else _requests(records, kind.rows, kind.document)
         for chunk in innermost(rows, kind.columns) if kind.name == "otlp" else rows:
@@ -229,9 +246,9 @@ class _Rows:
             if role == GAPS:
                 found = [cells.as_list(one, kind.seconds[role]) or one for one in found]
             elif role == "hashes":
-                size: Any = kind.block_size
-                sizes = column(rows, size) if isinstance(size, str) else [size] * len(rows)
-                found = [*map(as_blocks, sizes, found)]
+                found = [*map(prefixes.as_hashes, found)]
+            elif role == "block_size":
+                found = [one if type(one) is int else 0 for one in found]
             taken += found
 
     def read(self) -> tuple[IntArray, dict[str, Any]]:
@@ -252,7 +269,7 @@ class _Rows:
         ]
         lists = {
             "workers": [one or None for one in labels] if any(labels) else (),
-            "prompt_blocks": self._cells.get("hashes", ()),
+            **{role: self._cells.get(role, ()) for role in ("hashes", "block_size")},
         }
         return ticks, {
             "row_numbers": np.array(self.numbers, np.int64),

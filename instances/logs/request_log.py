@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray
-from instances.errors import InvalidValueError
 from instances.validation import as_integer, as_number, decimal
 
 from .cells import DATES
-from .prefixes import shared_prefixes
 
 if TYPE_CHECKING:
     import pandas
@@ -87,12 +85,10 @@ class RequestLog(LogFacts):
     workers : object array of str or None, shape (n,), or None
         Label of the replica that served each request, or None if its row names no replica. The
         whole attribute is None if no row names one.
-    prompt_blocks : object array of PromptBlocks or None, shape (n,), or None
-        Hashes of the blocks of each prompt; None if the log has no hashes or was read without
-        ``block_hashes``.
     shared_tokens : int64 array, shape (n,), or None
-        Tokens by which `without_shared_prefixes` has shortened each prompt; None if it was not
-        called.
+        Tokens at the beginning of each prompt that a prefix cache could reuse from another request,
+        at most. None if the log lacks the hashes of some prompts, or was read without
+        ``shared_prefixes``. `instances.logs.prefixes` states what follows.
     settings : Mapping[str, Any]
         Settings of the serving engine that the file states, by the engine's names for them.
     """
@@ -107,7 +103,6 @@ class RequestLog(LogFacts):
     row_numbers: IntArray
     rows: int
     workers: npt.NDArray[np.object_] | None = None
-    prompt_blocks: npt.NDArray[np.object_] | None = None
     shared_tokens: IntArray | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -179,53 +174,6 @@ class RequestLog(LogFacts):
             as_integer(max_requests, None, "max_requests", minimum=1)
         first, last = np.searchsorted(self.arrival_times, [start, end])
         return self.select(np.arange(len(self))[first:last][:max_requests])
-
-    def without_shared_prefixes(
-        self, *, cache_block_size: int | None = None, outputs: bool = True
-    ) -> RequestLog:
-        """Shorten every prompt by the longest prefix that a cache could reuse from another request.
-
-        A lower bound for the shortened requests is also a lower bound for the original ones with
-        any prefix cache; `instances.logs.prefixes` has the conditions and the proof. A schedule of
-        the shortened requests need not be feasible for the original ones. Call this before
-        `window`, because requests outside a window supply prefixes too.
-
-        Parameters
-        ----------
-        cache_block_size : int or None, default None
-            Tokens per block of the cache, which reuses whole blocks only; None for the block size
-            of the log's hashes.
-        outputs : bool, default True
-            Whether a prompt may contain the prompt and the output of another request, as in a
-            conversation.
-
-        Raises
-        ------
-        InvalidValueError
-            The log has no hashes, a number of hashes does not fit the prompt's length, or the
-            prompts are already shortened.
-        """
-        if self.shared_tokens is not None:
-            raise InvalidValueError(None, "log", self.source, "has shortened prompts already")
-        blocks = [] if self.prompt_blocks is None else self.prompt_blocks.tolist()
-        unknown = len(self) - len(blocks) + blocks.count(None)
-        if unknown:
-            reason = (
-                f"lacks the hashes of {unknown} of {len(self)} prompts: mooncake and dynamo are "
-                "formats that have them, and read_log holds them with block_hashes=True"
-            )
-            raise InvalidValueError(None, "log", self.source, reason)
-        sizes = {one.block_size for one in blocks}
-        if len(sizes) > 1:
-            raise InvalidValueError(None, "block sizes", sorted(sizes), "are not all equal")
-        shared = shared_prefixes(
-            [one.hashes for one in blocks],
-            min(sizes),
-            self.prompt_lengths,
-            self.output_lengths if outputs else None,
-            cache_block_size=cache_block_size,
-        )
-        return replace(self, prompt_lengths=self.prompt_lengths - shared, shared_tokens=shared)
 
     def __str__(self) -> str:
         parts = [f"{self.source} ({self.format}): {len(self)} of {self.rows} requests kept"]

@@ -108,7 +108,7 @@ def headroom(  # noqa: PLR0913
     reading = {key: options.pop(key) for key in READING if key in options}
     with progress_bar(100) as update:
         update(0, f"reading {Path(source.name).name}")
-        whole = read_log(source.name, block_hashes=True, **reading)
+        whole = read_log(source.name, shared_prefixes=True, **reading)
         question = question_of_log(
             whole,
             batch_time,

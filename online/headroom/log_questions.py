@@ -53,7 +53,7 @@ def question_of_log(  # noqa: PLR0913
     Parameters
     ----------
     log : RequestLog
-        The log, read with its block hashes.
+        The log, read with ``shared_prefixes``.
     batch_time : str
         A preset, ``affine:d0,d1,d2``, a CSV file of measured rounds, or ``fit``.
     memory_limit : int or None, default None
@@ -98,7 +98,10 @@ def question_of_log(  # noqa: PLR0913
         reason = "does not say how many tokens the KV cache holds (M): give --memory"
         raise FileFormatError(log.source, reason)
     rule = memory_rule or stated_rule or TOKENS
-    kept = _requests(_with_shared_tokens(log, rule, facts), limit, rule, facts, **window)
+    if log.shared_tokens is not None:
+        # A cache reuses whole blocks, of requests inside the window or not.
+        log = replace(log, shared_tokens=log.shared_tokens // rule.block_size * rule.block_size)
+    kept = _requests(log, limit, rule, facts, **window)
     faster = as_number(faster, None, "faster", above=0)
     count, todays_router = _replicas(kept, replicas, router)
     workload = Workload(
@@ -131,22 +134,6 @@ def question_of_log(  # noqa: PLR0913
         made_up=made_up,
         facts=facts,
     )
-
-
-def _with_shared_tokens(log: RequestLog, rule: MemoryRule, facts: dict[str, str]) -> RequestLog:
-    """Return the log with ``shared_tokens``: prompt tokens that a prefix cache could supply.
-
-    They are counted in whole blocks of the memory rule, over all requests of the log, inside a
-    window or not. A log without block hashes is returned as it is.
-    """
-    if log.prompt_blocks is None:
-        return log
-    try:
-        shortened = log.without_shared_prefixes(cache_block_size=rule.block_size)
-    except InvalidValueError as error:
-        facts["shared prompts"] = f"not known: {error}"
-        return log
-    return replace(log, shared_tokens=shortened.shared_tokens)
 
 
 def _requests(

@@ -13,8 +13,8 @@ import pytest
 from log_files import dynamo, lines
 from trace_files import write
 
-from instances import InvalidTypeError, InvalidValueError, RequestLog, read_log
-from instances.logs.prefixes import shared_prefixes
+from instances import InvalidValueError, RequestLog, read_log
+from instances.logs import shared_prefixes
 
 Text = tuple[int, ...]
 
@@ -58,8 +58,8 @@ def test_no_request_supplies_more_and_whole_blocks_no_less(chained: bool) -> Non
             pairs = zip(hashes, texts, strict=True)
             hashes = [one[: len(prompt) // size] for one, (prompt, _) in pairs]
         prompts, outputs = ([len(text[part]) for text in texts] for part in (0, 1))
-        found = shared_prefixes(hashes, size, prompts, outputs, cache_block_size=grain)
-        plain = shared_prefixes(hashes, size, prompts)
+        found = shared_prefixes(hashes, size, prompts, outputs) // grain * grain
+        plain = shared_prefixes(hashes, size, prompts, [0] * len(texts)) // size * size
         for i, (prompt, _) in enumerate(texts):
             others = [text for j, text in enumerate(texts) if j != i]
             same = max((common(prompt, sum(text, ())) for text in others), default=0)
@@ -120,15 +120,12 @@ def test_the_shortened_optimum_is_below_every_schedule_that_shares() -> None:
         limit = max(len(prompt) + len(output) for prompt, output in texts) + int(rng.integers(3))
         hashes = [hashes_of(prompt, 2, chained=True) for prompt, _ in texts]
         prompts, outputs = ([len(text[part]) for text in texts] for part in (0, 1))
-        shared = shared_prefixes(hashes, 2, prompts, outputs, cache_block_size=1).tolist()
+        found = shared_prefixes(hashes, 2, prompts, outputs)
         sharing = optimum(texts, arrivals, limit, None)
         # Without what other requests generated, or in blocks larger than the cache's, none holds.
-        for few in ({"output_lengths": outputs}, {"cache_block_size": 1}):
-            wrong += (
-                optimum(texts, arrivals, limit, shared_prefixes(hashes, 2, prompts, **few).tolist())
-                > sharing
-            )
-        assert optimum(texts, arrivals, limit, shared) <= sharing
+        for few in (found // 2 * 2, shared_prefixes(hashes, 2, prompts, [0, 0, 0])):
+            wrong += optimum(texts, arrivals, limit, few.tolist()) > sharing
+        assert optimum(texts, arrivals, limit, found.tolist()) <= sharing
         whole = optimum(texts, arrivals, limit, [0, 0, 0])
         assert sharing <= whole
         gained += sharing < whole
@@ -146,49 +143,39 @@ MOONCAKE = [
 ]
 
 
-def test_a_mooncake_log_without_its_shared_prefixes(tmp_path: Path) -> None:
+def test_prefixes_that_requests_of_a_mooncake_log_share(tmp_path: Path) -> None:
     path = tmp_path / "moon.jsonl.gz"
     rows = sorted(MOONCAKE, key=lambda row: row["timestamp"])
     path.write_bytes(gzip.compress(lines(rows).encode()))
-    log = read_log(path, block_hashes=True)
-    short = log.without_shared_prefixes(outputs=False)
-    assert log.shared_tokens is None
-    # At 0, 20, 30, 40 and 50: the prompt of 512 keeps its last block.
-    assert short.shared_tokens.tolist() == [1024, 1024, 512, 0, 0]
-    assert short.prompt_lengths.tolist() == [176, 476, 518, 512, 1]
-    # After 1,200 tokens and 100 more the log of the first one ends, and 1,500 may go on with it.
-    found = log.without_shared_prefixes(cache_block_size=16).shared_tokens
-    assert found.tolist() == [1184, 1296, 1008, 496, 0]
-    part = short.select(short.arrival_times >= 0.03)
-    assert part.shared_tokens.tolist() == [512, 0, 0]
+    log = read_log(path, shared_prefixes=True)
+    assert read_log(path).shared_tokens is None
+    # At 0, 20, 30, 40 and 50. After 1,200 tokens and 100 more the log of the first one ends, and
+    # 1,500 may go on with it; the prompt of 512 keeps its last token.
+    assert log.shared_tokens.tolist() == [1199, 1300, 1023, 511, 0]
+    part = log.select(log.arrival_times >= 0.03)
+    assert part.shared_tokens.tolist() == [1023, 511, 0]
 
 
-def test_a_dynamo_log_without_its_shared_prefixes(tmp_path: Path) -> None:
-    short = read_log(write(tmp_path, dynamo()), block_hashes=True).without_shared_prefixes()
-    assert short.shared_tokens.tolist() == [320, 384, 384, 64]
-    assert (short.prompt_lengths + short.shared_tokens).tolist() == [374, 396, 879, 91]
+def test_prefixes_that_requests_of_a_dynamo_log_share(tmp_path: Path) -> None:
+    log = read_log(write(tmp_path, dynamo()), shared_prefixes=True)
+    assert (log.shared_tokens // 64 * 64).tolist() == [320, 384, 384, 64]
+    assert log.prompt_lengths.tolist() == [374, 396, 879, 91]
 
 
 def test_logs_without_hashes_or_with_other_ones(tmp_path: Path) -> None:
-    def held(*records: dict[str, Any]) -> RequestLog:
-        path = write(tmp_path, lines(records))
-        return read_log(path, format="mooncake", block_hashes=True)
+    def read(*records: dict[str, Any]) -> RequestLog:
+        return read_log(write(tmp_path, lines(records)), shared_prefixes=True)
 
     first = MOONCAKE[0]
-    log, without = held(first), read_log(write(tmp_path, lines([first])))
     other_sizes = [json.loads(row) for row in dynamo().splitlines()]
     other_sizes[2]["event"]["request"]["replay"]["trace_block_size"] = 16
-    several = read_log(write(tmp_path, lines(other_sizes)), block_hashes=True)
-    bad_hashes = (None, "x", [1.5, 2, 3], [-1, 2, 3], [2**64, 1, 2], [True, 2, 3])
-    for refused, words in (
-        (log.without_shared_prefixes(), "already"),
-        (without, "block_hashes=True"),
-        (held({**first, "hash_ids": [1]}), "is block_size another one"),
-        *[(held(first, {**first, "hash_ids": bad}), "lacks the hashes of 1") for bad in bad_hashes],
-        (several, "are not all equal"),
+    bad_hashes = (None, "x", [1], [1.5, 2, 3], [-1, 2, 3], [2**64, 1, 2], [True, 2, 3])
+    logs = [read(first, {**first, "hash_ids": bad}) for bad in bad_hashes]
+    for log, words in (
+        *[(one, "do not fit 1200 tokens in blocks of 512") for one in logs],
+        (read(*other_sizes), "block_size = [16, 64] is not a whole number"),
     ):
-        with pytest.raises(InvalidValueError, match=words):
-            refused.without_shared_prefixes()
-    for size, error in ((0, InvalidValueError), (-1, InvalidValueError), (1.5, InvalidTypeError)):
-        with pytest.raises(error, match="block_size"):
-            log.without_shared_prefixes(cache_block_size=size)
+        assert log.shared_tokens is None
+        assert words in str(log)
+    with pytest.raises(InvalidValueError, match="block_size = 0"):
+        shared_prefixes([], 0, [], [])

@@ -40,7 +40,7 @@ def test_shared_tokens_are_those_of_the_requests_kept(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, records)), "utf-8")
     options = {"too_long": "drop", "start_seconds": 1, "memory_rule": MemoryRule(512)}
     # The window leaves out the first request, which supplies a block all the same.
-    question = asked(read_log(path, block_hashes=True), 2048, **options)
+    question = asked(read_log(path, shared_prefixes=True), 2048, **options)
     assert question.workload.prompt_lengths.tolist() == [1100, 900]
     assert question.shared_tokens is not None
     assert question.shared_tokens.tolist() == [512, 512]
