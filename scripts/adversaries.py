@@ -18,7 +18,8 @@ from hindsight.prices.volume import mean_busy_time_bound
 from instances import Instance, InvalidValueError, generate
 from instances.adversaries.proof_schedules import class_batches, one_long_and_units
 from instances.files import write_atomically
-from online.commands.console import check_output, progress_bar, run, say, writing
+from instances.progress import progress_bar
+from online.commands.console import check_output, run, say, writing
 from online.policy_interface.predictions import IntervalPredictions
 from online.policy_interface.specs import PolicySpec, make_policy
 from online.simulation.simulator import simulate

@@ -18,7 +18,8 @@ import hindsight
 import online
 from instances import Instance, generate
 from instances.files import write_atomically
-from online.commands.console import check_output, fail, progress_bar, run, say, writing
+from instances.progress import progress_bar
+from online.commands.console import check_output, fail, run, say, writing
 from studies.fits import fit_power_law
 
 CHILD = "--child"

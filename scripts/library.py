@@ -120,7 +120,7 @@ def improve(
                 # It has ended the solves in the other processes too.
                 stopped, finished = True, wait(running).done
             for task in finished:
-                entry = library(running.pop(task))
+                entry = library()[running.pop(task)]
                 try:
                     known, (record, proof) = store.record(entry), task.result()
                     yield known, store.put(record, proof)
@@ -133,7 +133,7 @@ def _attempt(name: str, folder: Path, seconds: float) -> tuple[Record, bytes | N
 
     The seed of the solve is the number of earlier attempts on this record.
     """
-    entry = library(name)
+    entry = library()[name]
     known, clock = RecordStore(folder).record(entry), Clock(seconds)
     attempts = 0 if known is None else known.attempts
     start = None

@@ -13,7 +13,8 @@ import typer
 
 from instances import FileFormatError
 from instances.files import write_atomically
-from online.commands.console import check_output, fail, progress_bar, run, say, writing
+from instances.progress import progress_bar
+from online.commands.console import check_output, fail, run, say, writing
 from studies import reproduction
 from studies.reproduction.lengths import DATA_SETS, Given
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any
 
 from instances.batch_time.presets import preset
 from instances.errors import FileFormatError, InvalidValueError, UnknownNameError
@@ -39,12 +39,8 @@ SETS = (
 
 _PACKAGED = RecordStore()
 
-LibraryGoal = Literal[
-    "total_latency", "makespan", "preemptive_total_latency", "seconds", "late_requests"
-]
+GOALS = ("total_latency", "makespan", "preemptive_total_latency", "seconds", LATE)
 """Objectives: total latency (in rounds, with preemption, in seconds), makespan, late requests."""
-
-GOALS = get_args(LibraryGoal)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,7 +74,7 @@ class LibraryEntry:
     name: str
     set: str
     n: int
-    goal: LibraryGoal
+    goal: str
     level: ServiceLevel | None
     batch_time: str | None
     recipe: Mapping[str, Any] | None
@@ -90,11 +86,6 @@ class LibraryEntry:
 
     def __repr__(self) -> str:
         return f"LibraryEntry({self.name!r}, {self.n} requests, {self.goal})"
-
-    @property
-    def is_stored(self) -> bool:
-        """True if the requests are stored in the library's file; False if the recipe draws them."""
-        return "output_lengths" in self._stored
 
     @cached_property
     def instance(self) -> Instance | Workload:
@@ -144,7 +135,7 @@ class LibraryEntry:
         """Make the instance from its stored lengths or with its generator, without batch time."""
         stored, rule = self._stored, MemoryRule(**self._stored.get("memory_rule", {}))
         drawn: Instance | Workload
-        if not self.is_stored:
+        if "output_lengths" not in stored:
             recipe = self.recipe or {}
             drawn = generate(recipe["generator"], recipe["seed"], **recipe["parameters"])
             drawn = drawn.under(rule)
@@ -171,16 +162,12 @@ class LibrarySet:
     ----------
     name, title : str
         Name of the set in commands, and a line that describes it.
-    source, licence : str
-        Origin of its instances, and the strictest of their licences.
     entries : tuple[LibraryEntry, ...]
         Instances of the set, in the order of the library.
     """
 
     name: str
     title: str
-    source: str
-    licence: str
     entries: tuple[LibraryEntry, ...]
 
     def __repr__(self) -> str:
@@ -207,10 +194,9 @@ def read_set(path: Path) -> LibrarySet:
     check_head(document, {"format": FORMAT, "version": VERSION}, path)
     try:
         name = str(document["name"])
-        title, source, licence = (document[key] for key in ("title", "source", "licence"))
-        of_set = {"set": name, "source": source, "licence": licence}
+        of_set = {"set": name} | {key: document[key] for key in ("source", "licence")}
         entries = [_entry(of_set | stored, path) for stored in document["entries"]]
-        return LibrarySet(name, title, source, licence, tuple(entries))
+        return LibrarySet(name, document["title"], tuple(entries))
     except (KeyError, TypeError) as error:
         raise FileFormatError(path, f"is not a set of the library: {error}") from error
 
@@ -222,16 +208,10 @@ def _entry(stored: Mapping[str, Any], path: Path) -> LibraryEntry:
     limits = stored.get("level")
     if (goal == LATE) != (limits is not None):
         raise FileFormatError(path, f"{stored['name']}: goal {goal!r}, service level {limits!r}")
-    texts = {key: stored[key] for key in ("name", "set", "n", "digest", "source", "licence")}
-    return LibraryEntry(
-        **texts,
-        goal=goal,
-        level=None if limits is None else ServiceLevel(**limits),
-        batch_time=stored.get("batch_time"),
-        recipe=stored.get("recipe"),
-        _stored=stored,
-        _path=path,
-    )
+    level = None if limits is None else ServiceLevel(**limits)
+    given = {key: stored[key] for key in ("name", "set", "n", "digest", "source", "licence")}
+    given |= {key: stored.get(key) for key in ("batch_time", "recipe")}
+    return LibraryEntry(**given, goal=goal, level=level, _stored=stored, _path=path)
 
 
 class Library:
@@ -263,6 +243,17 @@ class Library:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> LibraryEntry:
+        """Return an instance by name, such as ``library()["j25-m1-n50-03"]``.
+
+        Raises
+        ------
+        UnknownNameError
+            No instance has this name; the message suggests similar names.
+        InvalidValueError
+            The name is that of a set, or has control characters.
+        InvalidTypeError
+            The name is not a string.
+        """
         name = as_name(name, None, "name")
         if name in SETS:
             reason = f"is a set: its instances are library().matching({name!r})"
@@ -289,47 +280,21 @@ class Library:
         """
         found: set[str] = set()
         for pattern in (as_name(one, None, "pattern") for one in patterns):
-            fits = {
-                entry.name
-                for entry in self
-                if fnmatchcase(entry.name, pattern) or fnmatchcase(entry.set, pattern)
-            }
+            texts = ((entry.name, text) for entry in self for text in (entry.name, entry.set))
+            fits = {name for name, text in texts if fnmatchcase(text, pattern)}
             if not fits:
                 self[pattern]
             found |= fits
         return [entry for entry in self if not patterns or entry.name in found]
 
 
-@overload
-def library() -> Library: ...
-
-
-@overload
-def library(name: str) -> LibraryEntry: ...
-
-
-def library(name: str | None = None) -> Library | LibraryEntry:
-    """Return the library of named instances, or one of its instances by name.
-
-    Parameters
-    ----------
-    name : str or None, default None
-        Name of an instance, such as ``"j25-m1-n50-03"``; None returns the whole library.
+@cache
+def library() -> Library:
+    """Return the library of named instances, which is read from its files on the first call.
 
     Raises
     ------
-    UnknownNameError
-        No instance has this name; the message suggests similar names.
-    InvalidValueError
-        The name is that of a set, or has control characters.
-    InvalidTypeError
-        The name is not a string.
     FileFormatError
         A file of the library is damaged.
     """
-    return _library() if name is None else _library()[name]
-
-
-@cache
-def _library() -> Library:
     return Library(tuple(read_set(FOLDER / "sets" / f"{name}.json") for name in SETS))

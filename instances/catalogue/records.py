@@ -38,8 +38,6 @@ NAMES = ("proof", "date", "method", "version")
 Bound: TypeAlias = int | float
 """Bound on an optimum: rounds, late requests, or seconds rounded away from the optimum."""
 
-RecordStatus = Literal["open", "closed"]
-
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -83,7 +81,7 @@ class Record:
         return f"Record({self.entry.name!r}, {self.status}, {self.interval})"
 
     @property
-    def status(self) -> RecordStatus:
+    def status(self) -> Literal["open", "closed"]:
         """``"closed"`` if the lower bound equals the upper bound, otherwise ``"open"``."""
         return "closed" if self.lower_bound == self.upper_bound else "open"
 
@@ -106,13 +104,10 @@ class Record:
         """
         if self.entry.goal != "seconds" and self.status == "closed":
             return f"{self.upper_bound}"
-        lower = self._shown(self.lower_bound, math.floor)
-        return f"[{lower}, {self._shown(self.upper_bound, math.ceil)}]"
-
-    def _shown(self, bound: Bound, outward: Callable[[float], int]) -> str:
-        if self.entry.goal == "seconds":
-            return f"{outward(bound * MICROSECONDS) / MICROSECONDS:.6f}"
-        return f"{bound}"
+        if self.entry.goal != "seconds":
+            return f"[{self.lower_bound}, {self.upper_bound}]"
+        lower = math.floor(self.lower_bound * MICROSECONDS) / MICROSECONDS
+        return f"[{lower:.6f}, {math.ceil(self.upper_bound * MICROSECONDS) / MICROSECONDS:.6f}]"
 
     @cached_property
     def schedule(self) -> AnySchedule | SecondsSchedule:

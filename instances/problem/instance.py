@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from instances.arrays import IntArray, RequestColumns, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
-from instances.show import shown_html
 from instances.validation import LARGEST_TOKEN_COUNT, as_integer, as_name, set_fields
 
 from .batches import BatchTime
@@ -226,8 +225,8 @@ class Problem:
         lengths = {"prompt_length": self.prompt_lengths, "output_length": self.output_lengths}
         return {"id": list(self.ids), "arrival_time": self.arrival_times, **lengths}
 
-    def _repr_html_(self) -> str:
-        return shown_html(self)
+    def _repr_html_(self) -> Any:
+        return self.frame()._repr_html_()
 
 
 class Instance(Problem):

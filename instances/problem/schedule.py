@@ -15,7 +15,6 @@ import numpy.typing as npt
 from instances.arrays import IntArray, read_only
 from instances.errors import InvalidValueError
 from instances.service_level import AnyLevel, BoolArray, Limits, limits_of
-from instances.show import shown_html
 from instances.validation import set_fields
 
 from .instance import Instance
@@ -222,8 +221,8 @@ class TimedSchedule(ABC):
         columns = self.problem._columns() | self._times()
         return pandas.DataFrame(columns | {"latency": self.latencies})
 
-    def _repr_html_(self) -> str:
-        return shown_html(self)
+    def _repr_html_(self) -> Any:
+        return self.frame()._repr_html_()
 
 
 class RoundSchedule(TimedSchedule):

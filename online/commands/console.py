@@ -18,7 +18,6 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 import typer
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.rule import Rule
 from rich.table import Table as Grid
 from rich.text import Text
@@ -337,21 +336,3 @@ def _least_width(name: str, cells: Sequence[str], is_text: bool) -> int:
     words = [cell_len(word) for text in (name, *cells) for word in text.split()]
     longest = max(map(cell_len, [name, *cells] if is_text else cells), default=0)
     return max([min(LEAST_WIDTH, longest) if is_text else longest, *words])
-
-
-@contextmanager
-def progress_bar(total: int | None = None) -> Iterator[Callable[[float, str], None]]:
-    """Show a progress bar on the error output if it is a terminal.
-
-    Yields a function ``update(done, text)``. Without a total the bar moves without a measure.
-    """
-    console, text = Console(stderr=True), TextColumn("{task.description}", markup=False)
-    shown = Progress(
-        *(BarColumn(), TimeElapsedColumn(), text),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with shown as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=printable(text))

@@ -10,6 +10,7 @@ from typing import Any
 from hindsight.runtime.clock import Clock
 from instances import RequestLog, read_log
 from instances.files import write_atomically
+from instances.progress import progress_bar
 from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
 from online.headroom.doubts import doubts
 from online.headroom.measuring import Progress
@@ -18,7 +19,7 @@ from online.headroom.tables import record, tables
 from online.headroom.words import answer_lines, facts, remarks
 from online.tables import Table
 
-from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
+from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, writing
 from .json_output import answer, check_json
 from .options import chosen_policies, service_level
 from .sources import LOG_SETTINGS, Source, parse_source, trace_options

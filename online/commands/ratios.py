@@ -14,11 +14,12 @@ from hindsight import OnTime
 from hindsight.runtime.resources import available_cores
 from instances import FileFormatError, Instance, InvalidValueError, Workload
 from instances.files import parse_toml, read_bytes, write_atomically
+from instances.progress import progress_bar
 from online.batch_time.measured_tables import read_batch_time
 from online.trials.sweep import sweep
 from online.trials.trial import FAILED, NOT_RUN
 
-from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
+from .console import FAILED_STATUS, INTERRUPTED_STATUS, check_output, fail, writing
 from .json_output import answer, check_json
 from .options import DEFAULT_SECONDS, chosen_policies, limit_of, service_level
 from .ratio_report import SUFFIXES, Report

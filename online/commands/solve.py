@@ -11,8 +11,9 @@ import instances
 from instances import Instance, Schedule
 from instances.ctrl_c import Interruption
 from instances.problem.memory_translation import pooled
+from instances.progress import progress_bar
 
-from .console import INTERRUPTED_STATUS, check_output, fail, progress_bar, writing
+from .console import INTERRUPTED_STATUS, check_output, fail, writing
 from .json_output import answer, check_json, instance_fields
 from .options import DEFAULT_SECONDS, limit_of
 from .sources import parse_source, read_instances

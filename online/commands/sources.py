@@ -32,11 +32,10 @@ from instances.logs.formats import ROLES
 from instances.problem.arrival_source import in_seconds
 from instances.problem.batches import BatchTime
 from instances.problem.memory_rule import TOKENS, VLLM_BLOCKS, MemoryRule
+from instances.progress import progress_bar
 from instances.settings import parse_texts, parse_value, quoted
 from instances.user_modules import import_sources
 from instances.validation import as_integer
-
-from .console import progress_bar
 
 MEMORY_SETTINGS = ("memory_rule",)
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}

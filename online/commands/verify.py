@@ -15,9 +15,10 @@ from hindsight.certificates.format import (
     read_certificate,
 )
 from instances import FileFormatError, InvalidValueError, RecordStore
+from instances.progress import progress_bar
 from online.workers import in_order
 
-from .console import FAILED_STATUS, complain, progress_bar
+from .console import FAILED_STATUS, complain
 from .json_output import answer, check_json
 from .sources import parse_source
 
@@ -114,4 +115,4 @@ def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[A
 def _verdict(name: str) -> RecordVerdict:
     from hindsight.records.verification import verify_record
 
-    return verify_record(instances.library(name), RecordStore())
+    return verify_record(instances.library()[name], RecordStore())

@@ -16,7 +16,6 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from instances.problem.fleet_schedule import by_replica
 from instances.problem.schedule import LONGEST_PROFILE
 from instances.service_level import AnyLevel, BoolArray, limits_of
-from instances.show import shown_html
 
 from .schedules import preemptive_schedule_of, schedule_of
 
@@ -463,8 +462,8 @@ class Run:
 
     # --- display in notebooks ----------------------------------------------------------------
 
-    def _repr_html_(self) -> str:
-        return shown_html(self)
+    def _repr_html_(self) -> Any:
+        return self.frame()._repr_html_()
 
     def require_completed(self) -> None:
         """Raise an `IncompleteRunError` if some request was never served."""

@@ -76,7 +76,7 @@ def test_csv_holds_no_formulas() -> None:
 def test_a_table_for_a_paper_says_of_what_it_is_and_names_no_option() -> None:
     """Headings are words with units; notes explain the columns there are."""
     group = [instances.generate("uniform", s, n=3) for s in range(2)]
-    trials = online.sweep([*group, instances.library("worst-n3-00").instance], ["fcfs", "vllm"])
+    trials = online.sweep([*group, instances.library()["worst-n3-00"].instance], ["fcfs", "vllm"])
     made = Report(trials, ["--slo was given"])
     text = made.text(".tex")
     caption = "total latency / optimum or preemptive optimum, 3 instances of uniform, worst"

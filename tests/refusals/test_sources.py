@@ -109,7 +109,7 @@ VALUES: Rows = [
     (lambda: table([4, 8], [0.0, 1.0], 4), "batch time"),
     *[(partial(arrivals, *bad), field) for bad, field in PROCESSES],
     # The library.
-    (lambda: instances.library("j25-m1"), r"is a set: .*matching\('j25-m1'\)"),
+    (lambda: instances.library()["j25-m1"], r"is a set: .*matching\('j25-m1'\)"),
     # Traces, before the file is opened.
     *each(lambda count: trace_windows("x", memory_limit=9, windows=count), "windows", 0, 2),
     *each(lambda limit: trace(memory_limit=limit), "memory_limit", 0),
@@ -151,7 +151,7 @@ UNKNOWN: Rows = [
     (lambda: trace(format=3), "unknown trace format 3"),
     *each(columned, "mean 'prompt'.* Known: arrival, .*output", {"prompts": "in"}),
     *each(generator_parameters, "unknown generator {}", "arrival-model-3"),
-    (lambda: instances.library("j25-m1-n50-99"), "did you mean 'j25-m1-n50-04'"),
+    (lambda: instances.library()["j25-m1-n50-99"], "did you mean 'j25-m1-n50-04'"),
     (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
 ]
 ENDLESS: Rows = [

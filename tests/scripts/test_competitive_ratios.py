@@ -157,7 +157,7 @@ def test_one_policy_without_a_ratio_leaves_the_other_its_own(ok: Ok, tmp_path: P
 def test_library_instances_beside_their_records(ok: Ok, tmp_path: Path) -> None:
     ok(f"{FCFS} 'j25-m1-n10-*' --optimum records --out out.csv")
     for row in rows(tmp_path):
-        record = instances.library(row["instance"]).record
+        record = instances.library()[row["instance"]].record
         assert record is not None
         assert (row["lower"], row["upper"]) == (str(record.lower_bound), str(record.upper_bound))
 

@@ -47,7 +47,7 @@ def test_sets_instances_and_one_instance_are_shown(ok: Ok, tmp_path: Path) -> No
     recipe = fields(ok("show library:w25-uniform-n20-00"))["recipe"]
     assert recipe == "generator:uniform(n=20, seed=0)"
     ok(f"generate '{recipe}' --out one.json")
-    assert load(tmp_path / "one.json").digest == library("w25-uniform-n20-00").digest
+    assert load(tmp_path / "one.json").digest == library()["w25-uniform-n20-00"].digest
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -97,7 +97,7 @@ def test_records_are_improved_in_a_folder_and_damaged_ones_left_out(
         bare_record(store, name)
     records_file(tmp_path, damaged).write_text("{", "utf-8")
     (tmp_path / "certificates" / f"{lost}.json.xz").mkdir(parents=True)
-    found = list(improve([library(name) for name in (OPEN, lost, damaged)], store, 12.0, jobs=2))
+    found = list(improve([library()[name] for name in (OPEN, lost, damaged)], store, 12.0, jobs=2))
     ((before, after),) = (one for one in found if not isinstance(one, str))
     assert before is not None
     assert (before.status, after.entry.name, after.status) == ("open", OPEN, "closed")

@@ -33,7 +33,7 @@ CREDIT = ("2026-01-01", "by hand", "0")
 
 def listed_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:
     """A list schedule and memory prices, put into the store."""
-    entry = library(name)
+    entry = library()[name]
     schedule = best_list_schedule(entry.problem)
     document = make_certificate(schedule, None)
     lower, proof = certified_bound(entry, document)
@@ -44,7 +44,7 @@ def listed_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, R
 
 def bare_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:
     """A list schedule and the output lengths."""
-    entry = library(name)
+    entry = library()[name]
     schedule = best_list_schedule(entry.problem)
     lower, proof = closed_form_bound(entry)
     upper = schedule.total_latency
@@ -54,7 +54,7 @@ def bare_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Rec
 
 def records_file(folder: Path, name: str = OPEN) -> Path:
     """Where the record of an instance is."""
-    return folder / "records" / f"{library(name).set}.json"
+    return folder / "records" / f"{library()[name].set}.json"
 
 
 def change(folder: Path, name: str = OPEN, **entries: Any) -> None:

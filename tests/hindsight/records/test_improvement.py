@@ -29,7 +29,7 @@ from instances import (
     library,
 )
 
-ENTRY = library(OPEN)
+ENTRY = library()[OPEN]
 
 
 def take_result(
@@ -55,7 +55,7 @@ def test_a_result_closes_a_record(tmp_path: Path) -> None:
 
 
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
-    result = hindsight.solve(library("worst-n3-00").problem)
+    result = hindsight.solve(library()["worst-n3-00"].problem)
     with pytest.raises(InvalidValueError, match="is not a result of"):
         take_result(ENTRY, result, RecordStore(tmp_path))
     makespan = replace(hindsight.solve(ENTRY.problem), goal="makespan")
@@ -79,7 +79,7 @@ def priced_result(entry: LibraryEntry) -> hindsight.Result:
 def test_a_record_in_seconds_has_a_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry, store = library("seconds-azure-code-n20-00"), RecordStore(tmp_path)
+    entry, store = library()["seconds-azure-code-n20-00"], RecordStore(tmp_path)
     result = priced_result(entry)
 
     def poor(workload: Workload, time: Any, part: Any, *rest: Any) -> Fraction:
@@ -106,7 +106,7 @@ def test_a_record_in_seconds_has_a_certificate(
 
 
 def test_a_record_with_a_service_level(tmp_path: Path) -> None:
-    entry, store = library("service-w25-mixed-n50-00"), RecordStore(tmp_path)
+    entry, store = library()["service-w25-mixed-n50-00"], RecordStore(tmp_path)
     assert entry.level is not None
     goals = [hindsight.OnTime(one, "serve") for one in (entry.level, ServiceLevel(latency=9))]
     result, other = (hindsight.solve(entry.instance, 2.0, goal=goal) for goal in goals)

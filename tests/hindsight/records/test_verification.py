@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("no_package")
 
 
 def verdict(folder: Path, name: str = OPEN) -> RecordVerdict:
-    return verify_record(library(name), RecordStore(folder))
+    return verify_record(library()[name], RecordStore(folder))
 
 
 def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
@@ -134,12 +134,14 @@ def test_certificates_are_of_the_optimum_that_is_meant(tmp_path: Path) -> None:
     _, plain = listed_record(RecordStore(tmp_path), "j25-m1-n10-00")
     assert plain.certificate is not None
     name = "preemptive-j25-m1-n10-00"
-    assert library(name).digest == plain.entry.digest
+    assert library()[name].digest == plain.entry.digest
     path = records_file(tmp_path, name)
     rounds = [
         [[s + 1, s + o]]
         for s, o in zip(
-            plain.rounds["start_times"], library(name).problem.output_lengths.tolist(), strict=True
+            plain.rounds["start_times"],
+            library()[name].problem.output_lengths.tolist(),
+            strict=True,
         )
     ]
     record = json.loads(records_file(tmp_path, "j25-m1-n10-00").read_text("utf-8"))
@@ -228,7 +230,7 @@ def test_verifying_needs_no_solver_and_no_compiler() -> None:
         "library().matching('worst-n7-*'))\n"
         "for name in ('seconds-azure-code-n20-00', 'reduction-partition-no-n10-00', "
         "'service-j25-m1-n20-00', 'service-seconds-azure-conv-n30-00'):\n"
-        "    closed_form_bound(library(name))\n"
+        "    closed_form_bound(library()[name])\n"
     )
     command = [sys.executable, "-c", code]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

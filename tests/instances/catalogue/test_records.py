@@ -12,7 +12,7 @@ import pytest
 
 from instances import FileFormatError, InvalidValueError, Record, RecordStore, library
 
-ENTRY = library("worst-n3-00")
+ENTRY = library()["worst-n3-00"]
 FIRST, SECOND = ((f"2026-01-0{day}", f"method {day}", "0") for day in (1, 2))
 """Date, method and version."""
 
@@ -102,7 +102,7 @@ def test_a_record_of_another_digest_is_none(tmp_path: Path, store: RecordStore) 
 def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
     one, other = RecordStore(tmp_path / "own"), RecordStore(tmp_path / "own")
     assert one.record(ENTRY) is None
-    entry = library("worst-n7-00")
+    entry = library()["worst-n7-00"]
     found = Record(entry, 9, {"start_times": [0] * 7}, 8, "output lengths", *FIRST)
     other.put(found)
     one.put(record(90, 80))
@@ -167,19 +167,19 @@ def test_a_damaged_record_is_one_line(
 
 def test_a_schedule_is_read_by_its_goal() -> None:
     def schedule(name: str, rounds: dict[str, list[object]]) -> Any:
-        return Record(library(name), 2, rounds, 1, "output lengths", *FIRST).schedule
+        return Record(library()[name], 2, rounds, 1, "output lengths", *FIRST).schedule
 
     starts = [0, 100, 200]
     assert schedule(ENTRY.name, {"start_times": starts}).start_times.tolist() == starts
     name = "preemptive-j25-m1-n10-00"
-    lengths = library(name).problem.output_lengths.tolist()
+    lengths = library()[name].problem.output_lengths.tolist()
     stretches = [[[1, 1], [3, o + 1]] if o > 1 else [[2, 2]] for o in lengths]
     found = schedule(name, {"stretches": stretches})
     assert [[list(one) for one in own] for own in found.stretches] == stretches
     with pytest.raises(FileFormatError, match="not a schedule for"):
         schedule(name, {"start_times": [0] * len(lengths)})
     name = "seconds-azure-code-n20-00"
-    work = library(name).instance
+    work = library()[name].instance
     prompts, outputs = work.prompt_lengths.tolist(), work.output_lengths.tolist()
     rows = [[i, 1, outputs[i], -1, 0, prompts[i]] for i in range(len(outputs))]
     found = schedule(name, {"stretches_in_seconds": rows})
@@ -187,7 +187,7 @@ def test_a_schedule_is_read_by_its_goal() -> None:
 
 
 def test_bounds_in_seconds_are_shown_outward_to_a_microsecond() -> None:
-    entry = library("seconds-azure-code-n20-00")
+    entry = library()["seconds-azure-code-n20-00"]
     shown = Record(entry, 2.00000049, {}, 1.00000051, "mean busy times", *FIRST)
     assert shown.interval == "[1.000000, 2.000001]"
 

@@ -135,7 +135,7 @@ def test_arrivals_that_answer_are_solved_as_realised() -> None:
 @pytest.mark.parametrize("name", ["j25-m1-n10-00", "w25-lmsys-like-n50-00"])
 def test_optimum_from_records(name: str) -> None:
     """The second has made-up lengths, which its label says."""
-    entry = library(name)
+    entry = library()[name]
     (trial,) = online.sweep({entry.set: [entry.instance]}, "mc-sf", optimum="records")
     assert entry.record is not None
     assert (trial.lower, trial.upper) == (entry.record.lower_bound, entry.record.upper_bound)

@@ -27,7 +27,7 @@ def test_every_policy_that_never_pauses_has_a_row() -> None:
 def test_each_ratio_is_that_of_its_instance(name: str) -> None:
     once, first, later, second = ROWS[name]
     for ratio, short in ((once, first), (later, second)):
-        entry = library(f"worst-{short}")
+        entry = library()[f"worst-{short}"]
         assert entry.record is not None
         assert entry.record.status == "closed"
         assert entry.record.certified
@@ -40,7 +40,7 @@ def test_each_ratio_is_that_of_its_instance(name: str) -> None:
 
 def test_sorted_f_with_exchanges_starts_the_long_request_before_eleven_others() -> None:
     """Found by one default search; an earlier page said 1.54."""
-    instance = library(f"worst-{ROWS['sorted-f-swap'][1]}").instance
+    instance = library()[f"worst-{ROWS['sorted-f-swap'][1]}"].instance
     optimum = hindsight.solve(instance, threads=1)
     assert (optimum.status, optimum.upper_bound) == ("optimal", 108)
     for policy in ("sorted-f-swap", "lp-swap"):
