@@ -3,8 +3,7 @@
 `hindsight.rounds` and `hindsight.seconds.solving` have tables of parts (`hindsight.outcomes.flow`).
 
 **Gaps.** In rounds, total latency is minimised after idle gaps are removed, with or without
-preemption: the optimum stays the same (`hindsight.prices.idle_gaps`). The least makespan depends
-only on the requests after the last gap (`hindsight.rounds.openings`).
+preemption: the optimum stays the same (`hindsight.prices.idle_gaps`).
 
 **Bounds** in rounds are computed for one machine in tokens
 (`hindsight.outcomes.problem.Problem.below`). K replicas hold at most K M tokens in a round, so
@@ -26,11 +25,11 @@ from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
-from hindsight.prices.idle_gaps import CompressedInstance, compress
+from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import small_transportation_bound
 from hindsight.rounds import on_time
 from hindsight.rounds.latency import TotalLatency, refusal
-from hindsight.rounds.openings import LastBlock, open_latency, open_makespan
+from hindsight.rounds.openings import open_latency, open_makespan
 from hindsight.rounds.own_bounds import OwnBound
 from hindsight.rounds.program import close_makespan
 from hindsight.rounds.stops import close_preemptive
@@ -120,12 +119,14 @@ def solve_in_rounds(
     """
     given: Instance = problem.source
     is_makespan, start = problem.goal == "makespan", search.start
-    moved = LastBlock.of(given) if is_makespan else compress(given)
-    offset = moved.latest if is_makespan else 0
     proved: tuple[int, Proof] | None = None
-    interval = Interval(replace(problem, source=moved.instance), search, offset)
+    moved = None if is_makespan else compress(given)
+    interval = Interval(replace(problem, source=moved.instance) if moved else problem, search)
     with search.clock.listening(), interval.kept_when_interrupted():
-        (open_makespan if is_makespan else open_latency)(interval, start and moved.moved(start))
+        if moved is None:
+            open_makespan(interval, start)
+        else:
+            open_latency(interval, start and moved.moved(start))
         proved = _take_bounds(bounds, given, interval)
         _close(interval, search, method)
         is_open = not interval.is_proved and interval.stop_reason != "interrupted"
@@ -133,13 +134,14 @@ def solve_in_rounds(
             flow_bound = small_transportation_bound(interval.problem.below)
             interval.prove(flow_bound or 0, "transportation")
     interval.refuse_false_claims()
-    if interval.proof is not None and isinstance(moved, CompressedInstance):
+    if interval.proof is not None and moved is not None:
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
-    if proved is not None and proved[0] == interval.certified_lower_bound + offset:
+    if proved is not None and proved[0] == interval.certified_lower_bound:
         # No certified bound exceeds the one that the user's prices prove, so report these prices as
         # the proof of the lower bound.
-        interval.root_bound, interval.proof = interval.certified_lower_bound, proved[1]
-    interval.schedule = moved.restore(interval.schedule)
+        interval.proof = proved[1]
+    if moved is not None:
+        interval.schedule = moved.restore(interval.schedule)
     return interval.result(given)
 
 
@@ -176,7 +178,7 @@ def _take_bounds(
         if prices is None:
             interval.claim(value, bound.label)
             continue
-        interval.prove(value - interval.offset, bound.label)
+        interval.prove(value, bound.label)
         is_own = (problem.preemption == "keep") in prices.optima
         if is_own and (best is None or value > best[0]):
             best = value, prices

@@ -45,9 +45,6 @@ class Interval:
     search : Search or None, default None
         Clock, progress callback, and relative gap at which to stop. If the progress callback raises
         an exception, the solve is interrupted.
-    offset : int, default 0
-        Optimum of the user's problem minus the optimum of ``problem``, in rounds. Reports and the
-        result add this number to costs and bounds. It is 0 except for the makespan.
 
     Attributes
     ----------
@@ -80,9 +77,9 @@ class Interval:
         One report for each improvement of a bound.
     """
 
-    def __init__(self, problem: Problem, search: Search | None = None, offset: int = 0) -> None:
+    def __init__(self, problem: Problem, search: Search | None = None) -> None:
         self._search = search or Search()
-        self.problem, self.source, self.offset = problem, problem.source, offset
+        self.problem, self.source = problem, problem.source
         self.clock = self._search.clock
         self.bounds: dict[str, Bound] = {}
         self.phase, self.moves, self.horizon = "heuristics", 0, 0
@@ -140,7 +137,7 @@ class Interval:
         gap = self._search.gap
         if gap == 0 or not math.isfinite(self._cost):
             return False
-        whole = len(self.source) if self._counts_late else self._cost + self.offset
+        whole = len(self.source) if self._counts_late else self._cost
         return self._cost - float(self.lower_bound) <= gap * whole
 
     @property
@@ -282,7 +279,7 @@ class Interval:
         InvalidValueError
             The number exceeds the cost of the best schedule, so the claim is false.
         """
-        self.bounds[name] = Bound(bound - self.offset, certified=False, claimed=True)
+        self.bounds[name] = Bound(bound, certified=False, claimed=True)
         self.refuse_false_claims()
 
     def refuse_false_claims(self) -> None:
@@ -295,10 +292,9 @@ class Interval:
         """
         for name, bound in self.bounds.items():
             if bound.claimed and bound.value > self.upper_bound:
-                cost, value = self.upper_bound + self.offset, bound.value + self.offset
-                what = f"the {self.problem.goal_name} of a schedule, {cost}"
+                what = f"the {self.problem.goal_name} of a schedule, {self.upper_bound}"
                 reason = f"exceeds {what}: {name} does not hold"
-                raise InvalidValueError(None, "lower bound", value, reason)
+                raise InvalidValueError(None, "lower bound", bound.value, reason)
 
     @contextmanager
     def kept_when_interrupted(self) -> Iterator[None]:
@@ -350,17 +346,15 @@ class Interval:
             were removed from it before the solve. `schedule` must then be a schedule of the user's
             problem already.
         """
-        offset, known = self.offset, self.bounds.items()
         return Result(
             problem=self.source if source is None else source,
             goal=self.problem.goal,
             preemption=self.problem.preemption,
             schedule=self.schedule,
-            cost=self.upper_bound + offset,
-            bounds={name: one._replace(value=one.value + offset) for name, one in known},
+            cost=self.upper_bound,
+            bounds=dict(self.bounds),
             stop_reason=self.stop_reason,
             runtime=self.clock.seconds(),
-            root_bound=None if self.root_bound is None else self.root_bound + offset,
             first_token_bound=self.first_token_bound,
             log=tuple(self.log),
             proof=self.proof,
@@ -410,7 +404,7 @@ class Interval:
 
     def _progress(self) -> Progress:
         """Return the present bounds as a progress report."""
-        lower, upper = self.lower_bound + self.offset, self._cost + self.offset
+        lower, upper = self.lower_bound, self._cost
         if self._counts_late:
             lower, upper = len(self.source) - upper, len(self.source) - lower
         about = self.source, self.problem.goal

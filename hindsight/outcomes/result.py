@@ -116,9 +116,6 @@ class Result:
         would not fit into the time or memory left) or ``"stalled"`` (no method makes progress).
     runtime : float
         Running time in seconds.
-    root_bound : int or None
-        Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices;
-        None if there is none.
     first_token_bound : float
         Lower bound, in seconds, on the mean time to first token of every schedule of a workload; 0
         for an instance.
@@ -126,9 +123,9 @@ class Result:
         One progress report for each improvement of a bound.
     proof : Any
         Proof of a lower bound, from which a certificate can be made. It consists of prices, or of a
-        path graph, whose nodes are sets of running requests. It proves at least ``root_bound``, or
-        a slightly smaller bound if the instance has idle gaps (rounds in which no optimal schedule
-        runs a request). None if there is no proof.
+        path graph, whose nodes are sets of running requests. If the instance has idle gaps (rounds
+        in which no optimal schedule runs a request), it may prove a slightly smaller bound than the
+        largest one of ``bounds`` that such prices or graphs proved. None if there is no proof.
     """
 
     problem: Instance | Workload
@@ -139,7 +136,6 @@ class Result:
     bounds: Mapping[str, Bound]
     stop_reason: StopReason
     runtime: float = 0.0
-    root_bound: int | None = None
     first_token_bound: float = 0.0
     log: tuple[Progress, ...] = ()
     proof: Any = field(default=None, repr=False)

@@ -70,11 +70,6 @@ class CompressedInstance(NamedTuple):
         moved = schedule.moved(self.instance, -self.shifts)
         return moved if moved.is_feasible else None
 
-    @property
-    def latest(self) -> int:
-        """Return the largest number of rounds by which removing the gaps moved an arrival."""
-        return int(self.shifts.max())
-
 
 def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     """Remove idle gaps, the rounds in which no optimal schedule runs a request.

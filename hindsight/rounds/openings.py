@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -12,12 +11,9 @@ import numpy as np
 from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
-from hindsight.prices.idle_gaps import compress
 from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
 from hindsight.schedules import lists
 from hindsight.schedules.cycles import RuinAndRecreate
-from hindsight.schedules.timetables import columns_of, schedule_on
-from instances import Instance
 from instances.arrays import IntArray
 
 
@@ -77,67 +73,6 @@ def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[
         yield placing.schedule
 
 
-@dataclass(frozen=True, eq=False)
-class LastBlock:
-    """The last block: all requests that arrive after the last idle gap of an instance.
-
-    An idle gap is a sequence of rounds in which no optimal schedule runs a request. All earlier
-    requests can be complete before the gap ends (`hindsight.prices.idle_gaps`). So the last block
-    alone determines the least makespan. The block is moved to begin in round 0. The least makespan
-    of the instance is that of the moved block plus the number of rounds by which it was moved.
-
-    Attributes
-    ----------
-    original : Instance
-        The whole instance.
-    instance : Instance
-        The instance of the last block alone, with its first arrival at round 0.
-    latest : int
-        Number of rounds by which the last block was moved to begin in round 0.
-    last : int64 array
-        Indices of the requests of the last block in the whole instance.
-    """
-
-    original: Instance
-    instance: Instance
-    latest: int
-    last: IntArray
-
-    @classmethod
-    def of(cls, original: Instance) -> LastBlock:
-        """Find the last block of an instance: the requests that arrive after the last idle gap.
-
-        An idle gap is a sequence of rounds in which no optimal schedule runs a request.
-        """
-        shifts = compress(original).shifts
-        last = np.flatnonzero(shifts == shifts.max())
-        part = compress(original.of(last))
-        return cls(original, part.instance, part.latest, last)
-
-    def moved(self, start: Any) -> Any:
-        """Return the part of a schedule of the whole instance that belongs to the last block.
-
-        The last block has the requests that arrive after the last idle gap. The returned schedule
-        is moved so that the first of them arrives in round 0.
-        """
-        starts = start.start_times[self.last] - self.latest
-        return schedule_on(self.instance, columns_of(start)[1][self.last], starts)
-
-    def restore(self, schedule: Any) -> Any:
-        """Return a schedule of the whole instance that contains a given schedule of the last block.
-
-        The last block has the requests that arrive after the last idle gap. The earlier requests
-        run one after another on each machine, without idle time while one of them waits. So they
-        are complete before the last block begins: it begins no earlier than the latest arrival
-        before it plus the output lengths of all requests since the gap before that.
-        """
-        starts, machines = columns_of(lists.one_after_another(self.original))
-        starts, machines = starts.copy(), machines.copy()
-        starts[self.last] = schedule.start_times + self.latest
-        machines[self.last] = columns_of(schedule)[1]
-        return schedule_on(self.original, machines, starts)
-
-
 def open_makespan(interval: Interval, start: Any) -> None:
     """Find first schedules and a lower bound if the goal is the least makespan.
 
@@ -152,4 +87,3 @@ def open_makespan(interval: Interval, start: Any) -> None:
         if interval.upper_bound == bound:
             break
     interval.prove(bound, "last completion")
-    interval.root_bound = bound

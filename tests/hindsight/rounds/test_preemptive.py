@@ -87,11 +87,11 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
     # Neither keys nor prices: what lists, output lengths and mean busy times say.
     result = solved(LARGEST_WORK=0, PreemptiveKeys=None)
     assert result.stop_reason == "stalled"
-    assert result.root_bound is None
+    assert result.proof is None
     # Prices of a token alone, and as many phases as asked for.
     result = solved(LARGEST_TABLE_WORK=0, CYCLES=0, PreemptiveSearch=None)
     assert result.stop_reason == "stalled"
-    assert result.root_bound is not None
+    assert result.proof is not None
     # A search that may keep one state has no room for another.
     narrow = solved(MOST_STATES=1, ASCENT=1)
     assert narrow.stop_reason == "size"
