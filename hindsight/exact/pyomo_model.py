@@ -14,7 +14,6 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -241,14 +240,13 @@ def model_of(
     import pyomo.environ as pyo
     from pyomo.core.expr import LinearExpression
 
-    build = partial(
-        Program,
+    program = Program(
         starts,
+        relax=relax,
         differences=formulation == "sparse" and starts.instance.memory_rule == TOKENS,
         are_alone=formulation == "dense",
         makespan=goal == "makespan",
     )
-    program = build(relax=relax)
     linear, (labels, row_labels) = program.linear, program.labels()
     model: Any = pyo.ConcreteModel(name=starts.instance.name or formulation)
     model.rounds = pyo.RangeSet(1, starts.horizon)
@@ -280,9 +278,6 @@ def model_of(
             rows.setdefault(name, {})[key] = body == upper if is_equation else body <= upper
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
-    # `solve_model` reads this attribute to build the program again without the rows that users add.
-    # The attribute is not a component of the Pyomo model, so solvers and files ignore it.
-    model.built_of = starts, goal, build
     return model
 
 
