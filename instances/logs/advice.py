@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from instances.errors import FileFormatError
 from instances.settings import quoted
 
-from .cells import NO_OBJECT, as_numbers
+from .cells import as_numbers
 from .formats import FORMATS, Format
 
 MOST_TRIED = 100
@@ -58,8 +59,7 @@ def format_of(
     if header:
         records.insert(0, dict.fromkeys(header, ""))
     elif tried and not records:
-        message = getattr(tried[0], "message", NO_OBJECT.message)
-        raise FileFormatError(path, message, row=numbers[0])
+        raise FileFormatError(path, tried[0].message, row=numbers[0])
     kind = wanted or _detected(path, [one for one in records if one])
     if "worker" in columns:
         kind = kind._replace(columns={**kind.columns, "worker": (columns["worker"],)})
@@ -78,12 +78,10 @@ def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
     found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
     most = max((len(one.marks) for one in found), default=0)
     found = [one for one in found if len(one.marks) == most]
-    if len(found) > 1:
-        ways = " or ".join(f"format={one.name} (times in {one.unit})" for one in found)
-        raise FileFormatError(path, f"fits several formats: choose {ways}")
-    if found:
+    if len(found) == 1:
         return found[0]
-    raise _unknown(path, records, "fits no format")
+    several = f"fits several formats: give {' or '.join(f'format={one.name}' for one in found)}"
+    raise _unknown(path, records, several if found else "fits no format")
 
 
 def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
@@ -95,11 +93,9 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
     seen = [*dict.fromkeys(one for record in records for one in _paths(record))]
     if len(seen) > 1 and 2 * np.isfinite(as_numbers(seen)).sum() > len(seen):
         return FileFormatError(path, "has no header line: names of columns come before its rows")
-    listed = ", ".join(map(quoted, seen)) or "none"
-    if len(listed) > LONGEST_LIST:
-        listed = f"{listed[:LONGEST_LIST]}..."
+    listed = textwrap.shorten(", ".join(map(quoted, seen)), LONGEST_LIST, placeholder="...")
     line = shlex.quote(f"trace:{path}(arrival=NAME, prompt=NAME, output=NAME)")
-    reason = f"{why}; its columns are {listed}; type {line}, with a column for each NAME"
+    reason = f"{why}; its columns are {listed or 'none'}; type {line}, with a column for each NAME"
     return FileFormatError(path, reason)
 
 

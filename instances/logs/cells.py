@@ -63,9 +63,7 @@ def _number(cell: Any) -> float:
     return math.nan
 
 
-def as_times(
-    cells: Sequence[Any], unit: str | None, coarsest: str, refuse: Refuse
-) -> tuple[IntArray, str | None]:
+def as_times(cells: Sequence[Any], unit: str | None, refuse: Refuse) -> tuple[IntArray, str | None]:
     """Convert a column of times, all in one unit, to nanoseconds.
 
     Parameters
@@ -77,9 +75,6 @@ def as_times(
         or all without). None detects the unit from the first readable cell: dates, or numbers. A
         number is in seconds, unless as a Unix time in seconds it would be after the year 5000: then
         it is a Unix time in milli-, micro- or nanoseconds.
-    coarsest : str
-        Coarsest unit that may be detected for numbers. It is finer than seconds if the name of the
-        column says so, such as ``ts_ms``.
     refuse : Refuse
         Called with a mask of the cells that are not a time or are in another unit.
 
@@ -100,9 +95,8 @@ def as_times(
             refuse(zones != np.append(zones, False)[first], reason)
             return np.where(is_date, dates.astype(np.int64), 0), DATES if is_date.any() else None
     if unit is None and is_number.any():
-        steps = np.array([10.0 ** (8 + digits) for digits in DIGITS_OF.values() if digits])
+        steps = [10.0 ** (8 + digits) for digits in DIGITS_OF.values() if digits]
         finer = np.searchsorted(steps, numbers, side="right")
-        finer = np.maximum(finer, [*DIGITS_OF].index(coarsest))
         own = finer[_first(is_number)]
         unit = [*DIGITS_OF][own]
         refuse(is_number & (finer != own), "is in another unit than the rows before")

@@ -4,44 +4,38 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
 from instances.validation import as_choice
 
-from .cells import DATES, DIGITS_OF, MILLISECONDS, SECONDS
-from .paths import column, name_words, named_unit
-from .tools import ROWS, Row
+from .cells import DATES, DIGITS_OF, SECONDS
+from .paths import column
+from .tools import FAILED
 
-OnBadRows = Literal["refuse", "skip"]
+WARM_UP, WITHOUT_OUTPUT = "warm-up", "without output length"
 
-ARRIVALS = {
-    "arrival": None,
-    "arrival_ms": MILLISECONDS,
-    "arrival_us": "microseconds",
-    "arrival_ns": "nanoseconds",
-    "arrival_s": SECONDS,
-    "arrival_date": DATES,
-}
-"""Roles of a column of arrival times, with the unit; None: detected from its name or cells."""
+_TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text("utf-8"))
+_OUTCOMES = _TABLE.pop("outcomes")
+_UNIT_OF_WORD = {word: unit for unit, words in _TABLE.pop("units").items() for word in words}
+_UNIT_OF_SUFFIX = {"date": DATES, **dict(zip(("s", "ms", "us", "ns"), DIGITS_OF, strict=True))}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 DURATIONS = {
     "latency": "latencies",
     "time_to_first_token": "times_to_first_token",
     "inter_token_time": "mean_inter_token_times",
 }
-"""Roles of columns of durations, with the attribute of `RequestLog` for each. Units: seconds, the
-unit in the name of the column, or milliseconds if the role ends with ``_ms``."""
+"""Roles of columns of durations, with the attribute of `RequestLog` for each."""
 
 STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
 """Roles of columns of points in time, with the role of the duration from arrival to then."""
 
 ROLES = (
-    *([*ARRIVALS][:4]),
-    *("prompt", "output", *DURATIONS, *(f"{one}_ms" for one in DURATIONS)),
-    *(*STAMPS, "error", "worker"),
+    *("arrival", "arrival_ms", "arrival_us", "arrival_ns", "prompt", "output", *DURATIONS),
+    *(*(f"{one}_ms" for one in DURATIONS), *STAMPS, "error", "phase", "worker"),
 )
 """Roles that the user can give columns, as keys of the argument ``columns`` of `read_log`."""
 
@@ -58,10 +52,9 @@ class Format(NamedTuple):
     columns : Mapping[str, tuple[str, ...]]
         For each role, such as ``"prompt"``, alternative names of its column: the first name with a
         value counts.
-    unit : str or None
-        Unit of ``arrival``, as in `cells.as_times`.
-    seconds : Mapping[str, float]
-        For each role of a duration, the length of its unit in seconds.
+    units : Mapping[str, str]
+        Units of the roles that the log states: that of ``arrival`` is one of `cells.as_times`.
+        Without a unit here, durations are in seconds, and the unit of arrivals is detected.
     marks : tuple[str, ...]
         Columns that identify a tool's log. Without marks, a file must have all columns that are
         read.
@@ -73,27 +66,27 @@ class Format(NamedTuple):
         Tokens per block for which the log has hashes, unless it has a column ``block_size``.
     settings : tuple[str, ...]
         Names of the engine's settings that are read from the file.
-    rows : Callable[[dict[str, Any]], Iterable[Row]] or None
-        Function from a record to its requests; None if every record is a request.
     note : str or None
         Assumptions made about units, as a sentence for the user.
     """
 
     name: str
     columns: Mapping[str, tuple[str, ...]]
-    unit: str | None
-    seconds: Mapping[str, float]
+    units: Mapping[str, str]
     marks: tuple[str, ...] = ()
     document: bool = False
     optional_arrival: bool = False
     block_size: int = 0
     settings: tuple[str, ...] = ()
-    rows: Callable[[dict[str, Any]], Iterable[Row]] | None = None
     note: str | None = None
 
     def name_of(self, role: str) -> str:
         """Return the column's name for a role, for error messages; without one the role itself."""
         return next(iter(self.columns.get(role, ())), role)
+
+    def seconds(self, role: str) -> float:
+        """Return the length of the unit of a role of durations, in seconds."""
+        return float(10 ** -DIGITS_OF[self.units.get(role, SECONDS)])
 
     def missing(self, records: Sequence[dict[str, Any]]) -> list[str]:
         """Return the names of columns that this format requires but that no record has."""
@@ -103,57 +96,64 @@ class Format(NamedTuple):
         found = {one: column(records, *one.split("|")) for one in required}
         return [one for one, values in found.items() if all(value is None for value in values)]
 
-    def failed(self, records: Sequence[dict[str, Any]]) -> list[bool]:
-        """Return for each record whether its request failed, by the columns with role "error".
+    def reasons(self, records: Sequence[Any]) -> Iterator[tuple[str, list[bool]]]:
+        """Yield reasons to leave requests out, each with a mask of the records that it applies to.
 
-        Such a column holds errors, HTTP statuses, or successes.
+        Benchmarks exclude requests of a warm-up or cool-down phase from their results. Columns with
+        role "error" hold errors, HTTP statuses, or successes. A missing output length is an error
+        in a dataset, but not in the log of a tool.
         """
-        found = [False] * len(records)
+        phases = column(records, *self.columns.get("phase", ()))
+        yield WARM_UP, [str(one).lower().startswith(("warm", "cool")) for one in phases]
         for name in self.columns.get("error", ()):
             texts = [str(one).strip().lower() for one in column(records, name)]
             meanings = {one: _is_error(one, name) for one in {*texts}}
-            found = [one or meanings[text] for one, text in zip(found, texts, strict=True)]
-        return found
-
-    def without_output(self, records: Sequence[dict[str, Any]]) -> list[bool]:
-        """Return for each record of a tool's log whether its output length is missing.
-
-        Return an empty list for a dataset, where a missing output length is an error.
-        """
-        found = column(records, *self.columns["output"]) if self.marks else []
-        return [one is None for one in found]
+            yield FAILED, [meanings[text] for text in texts]
+        if self.marks:
+            outputs = column(records, *self.columns["output"])
+            yield WITHOUT_OUTPUT, [one is None for one in outputs]
 
 
 def _is_error(value: str, column: str) -> bool:
-    if {*name_words(column)} & {"success", "successful", "succeeded", "ok"}:
+    if {*_words(column)} & {"success", "successful", "succeeded", "ok"}:
         return value in _OUTCOMES["no_success"]
     status = re.match(r"(\d{3})(\.0)?\b", value)
     return value not in _OUTCOMES["no_error"] and not (status and 200 <= int(status[1]) < 400)
 
 
+def _words(column: str) -> list[str]:
+    """Split the name of a column into lower-case words: ``startTime`` into ``start``, ``time``."""
+    return [word.lower() for word in _WORD.findall(column)]
+
+
+def _named_unit(column: str) -> str | None:
+    """Return the unit of time at the end of the name of a column, such as "Wait (us)", or None."""
+    words = _words(column.replace("\u00b5", "u").replace("\u03bc", "u"))
+    return _UNIT_OF_WORD.get(words[-1]) if words else None
+
+
 def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
-    """Make a format from the names of columns by role; ``more`` are other fields of `Format`."""
+    """Make a format from the names of columns by role; ``more`` are other fields of `Format`.
+
+    A role may end with the unit of its column, as in ``arrival_date`` or ``latency_ms``. Else the
+    name of a column of arrivals or durations may state the unit.
+    """
     columns: dict[str, tuple[str, ...]] = {}
-    seconds: dict[str, float] = {}
-    unit, notes = None, []
+    units, notes = dict[str, str](), []
     for role, names in roles.items():
-        own = "arrival" if role in ARRIVALS else role.removesuffix("_ms")
+        start, _, suffix = role.rpartition("_")
+        unit, own = _UNIT_OF_SUFFIX.get(suffix), start if suffix in _UNIT_OF_SUFFIX else role
         if own in columns:
             reason = f"names two columns of {own.replace('_', ' ')}"
             raise InvalidValueError(None, "columns", dict(roles), reason)
         columns[own] = (names,) if isinstance(names, str) else tuple(names)
-        if role in ARRIVALS:
-            unit = ARRIVALS[role]
-            continue
-        of_name = MILLISECONDS if role != own else SECONDS
-        if name == "columns" and role in DURATIONS:
-            of_name = named_unit(names) or SECONDS
-            notes += [f"{names!r} is in {of_name}, as its name says"] * (of_name != SECONDS)
-        seconds[own] = float(10 ** -DIGITS_OF[of_name])
-    return Format(name, columns, unit, seconds, note="; ".join(notes) or None, **more)
+        if role in ("arrival", *DURATIONS) and (unit := _named_unit(columns[own][0])):
+            notes += [f"{names!r} is in {unit}, as its name says"] * (unit != SECONDS)
+        units |= {own: unit} if unit else {}
+    return Format(name, columns, units, note="; ".join(notes) or None, **more)
 
 
-def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  # noqa: A002
+def wanted_format(name: Any, columns: Any, bad_rows: Any) -> Format | None:
     """Return the format that the caller asks for by name or by columns; None to detect it.
 
     If ``columns`` has the role ``"worker"`` only, the format is detected too.
@@ -164,15 +164,15 @@ def wanted_format(format: Any, columns: Any, bad_rows: Any) -> Format | None:  #
         The format's name is unknown, ``columns`` lacks a role or has an unknown one, both arguments
         are given, or ``bad_rows`` is neither "refuse" nor "skip".
     """
-    as_choice(bad_rows, None, "bad_rows", get_args(OnBadRows))
+    as_choice(bad_rows, None, "bad_rows", ("refuse", "skip"))
     named = None if columns is None else _named(columns)
-    if named is not None and format is not None:
-        raise InvalidValueError(None, "format", format, "is given with columns: give one")
-    if format is None:
+    if name is None:
         return named
-    if format not in [*FORMATS]:
-        raise UnknownNameError("trace format", format, sorted(FORMATS))
-    return FORMATS[format]
+    if named is not None:
+        raise InvalidValueError(None, "format", name, "is given with columns: give one")
+    if name not in [*FORMATS]:
+        raise UnknownNameError("trace format", name, sorted(FORMATS))
+    return FORMATS[name]
 
 
 def _named(columns: Any) -> Format | None:
@@ -188,22 +188,18 @@ def _named(columns: Any) -> Format | None:
             raise UnknownNameError("column role", role, list(ROLES))
         if not isinstance(name, str):
             raise InvalidTypeError("columns", role, name, "is not the name of a column")
-        if role in STAMPS and not {*roles} & {*ARRIVALS}:
-            raise InvalidValueError("columns", role, name, "needs a column of arrivals")
     if {*roles} == {"worker"}:
         return None
-    for role in ("prompt", "output"):
-        if role not in roles:
+    kind = made("columns", roles)
+    for role in ("prompt", "output", *["arrival"] * bool({*roles} & {*STAMPS})):
+        if role not in kind.columns:
             reason = f"does not say which column holds {role}s"
             raise InvalidValueError(None, "columns", roles, reason)
-    return made("columns", roles)
+    return kind
 
-
-_TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text("utf-8"))
-_OUTCOMES = _TABLE.pop("outcomes")
 
 FORMATS: dict[str, Format] = {
-    name: made(name, one.pop("columns"), rows=ROWS.get(name), **one) for name, one in _TABLE.items()
+    name: made(name, one.pop("columns"), **one) for name, one in _TABLE.items()
 }
 ENGINE_SETTINGS = frozenset(name for one in FORMATS.values() for name in one.settings)
 """Names of the settings of vLLM and SGLang that affect scheduling and are read from logs."""

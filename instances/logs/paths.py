@@ -1,4 +1,4 @@
-"""Names of columns in a log: paths to nested JSON keys, the words of a name, its unit of time."""
+"""Columns of a log by their names, which may be paths to nested JSON keys."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
-
-from .cells import MILLISECONDS, SECONDS
-
-_UNIT_WORDS = {
-    SECONDS: "s sec secs second seconds",
-    MILLISECONDS: "ms msec msecs milli millis millisecond milliseconds",
-    "microseconds": "us usec usecs micro micros microsecond microseconds",
-    "nanoseconds": "ns nsec nsecs nano nanos nanosecond nanoseconds",
-}
-UNIT_OF_WORD = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
@@ -76,20 +65,3 @@ def inside(value: Any, keys: Sequence[str]) -> Iterator[Any]:
             yield one
         elif isinstance(one, dict):
             yield from inside(one.get(keys[0], []), keys[1:])
-
-
-def name_words(column: str) -> list[str]:
-    """Split the name of a column into lower-case words: ``startTime`` into ``start``, ``time``."""
-    return [word.lower() for word in _WORD.findall(column)]
-
-
-def named_unit(column: str) -> str | None:
-    """Return the unit of time at the end of the name of a column; None if it has none.
-
-    Examples
-    --------
-    >>> named_unit("startTimeMs"), named_unit("Wait (us)"), named_unit("status")
-    ('milliseconds', 'microseconds', None)
-    """
-    words = name_words(column.replace("\u00b5", "u").replace("\u03bc", "u"))
-    return UNIT_OF_WORD.get(words[-1]) if words else None

@@ -19,37 +19,33 @@ from instances.settings import parse_value
 from . import cells, prefixes
 from .advice import format_of
 from .cells import BadRow, bad_cell, is_blank
-from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, OnBadRows, wanted_format
-from .paths import column, lookup, named_unit
+from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, wanted_format
+from .paths import column, lookup
 from .records import Rows, opened, records_of
 from .request_log import RequestLog
-from .tools import FAILED, WARM_UP, Row, innermost, rate_of, warm_ups
+from .tools import FAILED, ROWS, Row, innermost, rate_of
 
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
-UNREADABLE, EMPTY, WITHOUT_OUTPUT = "skipped", "empty", "without output length"
+UNREADABLE, EMPTY = "skipped", "empty"
 GAPS = "inter_token_times"
 NO_GAPS = cells.as_list(None)
 
 
 def read_rows(
-    path: str | os.PathLike[str],
-    format: str | None = None,  # noqa: A002
-    columns: Mapping[str, Any] | None = None,
-    *,
-    bad_rows: OnBadRows = "refuse",
-    shared_prefixes: bool = False,
+    path: str | os.PathLike[str], name: Any, columns: Any, bad_rows: Any, hashes: bool = False
 ) -> RequestLog:
     """Read all rows of a log, including requests with no prompt token or no output token.
 
-    Parameters and errors are those of `read_log`, except that a log may have no requests left.
+    Parameters and errors are those of `read_log`, except that a log may have no requests left. The
+    format is ``name``, and ``hashes`` are those of shared prefixes.
     """
-    wanted = wanted_format(format, columns, bad_rows)
+    wanted = wanted_format(name, columns, bad_rows)
     with opened(path) as stream:
         header, records = records_of(stream, path)
-        numbers, values = next(records, ((), []))
-        kind = format_of(path, wanted, header, (numbers, values), columns or {})
-        facts = _run_facts(path, kind, values) if kind.settings else {"note": kind.note}
-        rows = _Rows(kind, chain([(numbers, values)], records), shared_prefixes)
+        first = next(records, ((), []))
+        kind = format_of(path, wanted, header, first, columns or {})
+        facts = _run_facts(path, kind, first[1])
+        rows = _Rows(kind, chain([first], records), hashes)
     ticks, arrays = rows.read()
     bad = rows.bad
     if bad and bad_rows == "refuse":
@@ -80,7 +76,7 @@ def read_log(
     *,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, Any] | None = None,
-    bad_rows: OnBadRows = "refuse",
+    bad_rows: str = "refuse",
     shared_prefixes: bool = False,
 ) -> RequestLog:
     """Read a whole log or trace: its requests in order of arrival, with the measured latencies.
@@ -106,6 +102,7 @@ def read_log(
         - ``"end"``, ``"first_token"``: times of these events, in the unit of the arrivals.
         - ``"error"``: empty, 0, false, a success or an HTTP status below 400 where a request
           succeeded. Failed requests are left out.
+        - ``"phase"``: a request whose phase begins with "warm" or "cool" is left out.
         - ``"worker"``: label of the replica that served the request. This role may also be the only
           one, and goes with any format then.
     bad_rows : {"refuse", "skip"}, default "refuse"
@@ -125,7 +122,7 @@ def read_log(
     UnknownNameError, InvalidTypeError, InvalidValueError
         The format's name is unknown, or ``columns`` lacks a role or has an unknown one.
     """
-    log = read_rows(path, format, columns, bad_rows=bad_rows, shared_prefixes=shared_prefixes)
+    log = read_rows(path, format, columns, bad_rows, shared_prefixes)
     kept = (log.prompt_lengths > 0) & (log.output_lengths > 0)
     left_out = +Counter({**log.left_out, EMPTY: len(log) - int(kept.sum())})
     log = replace(log.select(kept), left_out=dict(left_out))
@@ -139,22 +136,23 @@ def read_log(
 
 
 def _run_facts(path: object, kind: Format, runs: Sequence[Any]) -> dict[str, Any]:
-    """Return the engine's settings from the file of a benchmark run, and a note on its arrivals.
+    """Return a note on the arrivals, and the engine's settings in the file of a benchmark run.
 
     SGLang's file has the server's settings in ``server_info``. vLLM's file has the settings that
     the user passed to the benchmark with ``--metadata max_num_seqs=64 ...``. Only settings that are
-    numbers or booleans are returned.
+    numbers or booleans are returned. Files of other formats have no settings.
     """
+    if not kind.settings:
+        return {"note": kind.note}
     if len(runs) > 1:
         reason = f"holds {len(runs)} runs, each with a clock of its own: give a file with one run"
         raise FileFormatError(path, reason)
-    settings, note = {}, kind.note
-    for where in [place for run in runs for place in (run, lookup(run, "server_info"))]:
-        for name in ENGINE_SETTINGS & where.keys() if isinstance(where, dict) else ():
-            number = parse_value(where[name]) if isinstance(where[name], str) else where[name]
-            if type(number) in (bool, int, float):
-                settings[name] = number
-    if kind.optional_arrival and (rate := rate_of(runs[0])):
+    settings, note, rate = dict[str, Any](), kind.note, rate_of(runs[0])
+    for place in (runs[0], lookup(runs[0], "server_info")):
+        for name in ENGINE_SETTINGS & place.keys() if isinstance(place, dict) else ():
+            value = parse_value(str(place[name]))
+            settings |= {} if isinstance(value, str) else {name: value}
+    if rate and kind.optional_arrival:
         note = f"no start times: arrivals even at the run's {rate:g} requests a second"
     return {"note": note, "settings": settings}
 
@@ -211,9 +209,10 @@ class _Rows:
         self.numbers: list[int] = []
         self.bad: dict[int, BadRow] = {}
         self.time_unit: str | None = None
-        roles = {*kind.columns} - {"error", *(() if shared_prefixes else ("hashes", "block_size"))}
+        unused = {"error", "phase", *(() if shared_prefixes else ("hashes", "block_size"))}
+        roles = {*kind.columns} - unused
         self._cells: dict[str, list[Any]] = {one: [] for one in roles}
-        rows = records if kind.rows is None else _requests(records, kind.rows, kind.document)
+        rows = _requests(records, ROWS[kind.name], kind.document) if kind.name in ROWS else records
         for chunk in innermost(rows, kind.columns) if kind.name == "otlp" else rows:
             self._take(*chunk)
 
@@ -225,26 +224,23 @@ class _Rows:
         """
         kind = self.kind
         self.count += len(numbers)
+        for reason, is_left in kind.reasons(rows):
+            if any(is_left):
+                pairs = zip(rows, is_left, strict=True)
+                rows = [reason if left and isinstance(row, dict) else row for row, left in pairs]
         if {*map(type, rows)} != {dict}:
+            is_kept = [isinstance(row, dict) for row in rows]
             for number, row in zip(numbers, rows, strict=True):
                 if isinstance(row, str):
                     self.left_out[row] += 1
-                elif not isinstance(row, dict):
-                    self.bad[number] = row if isinstance(row, BadRow) else cells.NO_OBJECT
-            pairs = [one for one in zip(numbers, rows, strict=True) if isinstance(one[1], dict)]
-            numbers, rows = [number for number, _ in pairs], [row for _, row in pairs]
-        reasons = {WARM_UP: warm_ups, FAILED: kind.failed, WITHOUT_OUTPUT: kind.without_output}
-        for reason, find in reasons.items():
-            is_left = find(rows)
-            if any(is_left):
-                self.left_out[reason] += sum(is_left)
-                is_kept = [not one for one in is_left]
-                numbers, rows = [*compress(numbers, is_kept)], [*compress(rows, is_kept)]
+                elif isinstance(row, BadRow):
+                    self.bad[number] = row
+            numbers, rows = [*compress(numbers, is_kept)], [*compress(rows, is_kept)]
         self.numbers += numbers
         for role, taken in self._cells.items():
             found = column(rows, *kind.columns[role])
             if role == GAPS:
-                found = [cells.as_list(one, kind.seconds[role]) or one for one in found]
+                found = [cells.as_list(one, kind.seconds(role)) or one for one in found]
             elif role == "hashes":
                 found = [*map(prefixes.as_hashes, found)]
             elif role == "block_size":
@@ -263,14 +259,9 @@ class _Rows:
         self._refuse([GAPS], [type(one) is not tuple for one in gaps], cells.NO_LIST)
         gaps = [one if type(one) is tuple else NO_GAPS for one in gaps]
         _put_together(measured, outputs, np.array([total for _, total in gaps]))
-        labels = [
-            str(one).strip() if type(one) in (str, int, float) else ""
-            for one in self._cells.get("worker", ())
-        ]
-        lists = {
-            "workers": [one or None for one in labels] if any(labels) else (),
-            **{role: self._cells.get(role, ()) for role in ("hashes", "block_size")},
-        }
+        lists = {role: self._cells.get(role, ()) for role in ("hashes", "block_size")}
+        labels = [_label(one) for one in self._cells.get("worker", ())]
+        lists["workers"] = labels if any(labels) else ()
         return ticks, {
             "row_numbers": np.array(self.numbers, np.int64),
             "prompt_lengths": prompts,
@@ -290,7 +281,7 @@ class _Rows:
         is_count = role not in DURATIONS
         found, is_bad, reason = cells.in_range(self._cells[role], is_count)
         self._refuse([role], is_bad, reason)
-        return found if is_count else found * self.kind.seconds[role]
+        return found if is_count else found * self.kind.seconds(role)
 
     def _ticks(self, measured: dict[str, FloatArray]) -> IntArray:
         """Return the arrivals in nanoseconds, all 0 if the file has none.
@@ -300,17 +291,14 @@ class _Rows:
         """
         kind, count = self.kind, len(self.numbers)
         roles = [role for role in ("arrival", *STAMPS) if role in self._cells]
-        if not roles or (
-            kind.optional_arrival and all(one is None for one in self._cells["arrival"])
-        ):
+        if all(one is None for one in self._cells.get("arrival", ())):
             return np.zeros(count, np.int64)
         for role in roles[1:]:
             pairs = zip(self._cells[role], np.isnan(measured[STAMPS[role]]), strict=True)
             self._cells[role] = [one if is_unknown else None for one, is_unknown in pairs]
-        coarsest = named_unit(kind.name_of("arrival")) or cells.SECONDS
         together = [*chain.from_iterable(self._cells[role] for role in roles)]
-        refuse = partial(self._refuse, roles)
-        found, self.time_unit = cells.as_times(together, kind.unit, coarsest, refuse)
+        unit, refuse = kind.units.get("arrival"), partial(self._refuse, roles)
+        found, self.time_unit = cells.as_times(together, unit, refuse)
         ticks, *ends = found.reshape(len(roles), count)
         for role, end in zip(roles[1:], ends, strict=True):
             is_given = np.array([not is_blank(one) for one in self._cells[role]], bool)
@@ -331,6 +319,10 @@ class _Rows:
             if not (is_blank(cell) and roles[which] in {*DURATIONS, *STAMPS}):
                 bad = bad_cell(self.kind.name_of(roles[which]), cell, reason)
                 self.bad.setdefault(self.numbers[row], bad)
+
+
+def _label(cell: Any) -> str | None:
+    return (str(cell).strip() or None) if type(cell) in (str, int, float) else None
 
 
 def _requests(records: Rows, requests: Callable[[Any], Iterable[Row]], is_document: bool) -> Rows:

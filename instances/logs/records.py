@@ -8,7 +8,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import IO, Any
@@ -16,7 +16,7 @@ from typing import IO, Any
 from instances.errors import FileFormatError
 from instances.files import LARGEST_TEXT, bounded_lines, unique_keys
 
-from .cells import BadRow
+from .cells import NO_OBJECT, BadRow
 
 LONGEST_RECORD = 2**24
 """Largest length of a JSON line, in characters; large, as a line may hold a long prompt."""
@@ -102,9 +102,9 @@ def records_of(stream: IO[str], path: object) -> tuple[list[str], Rows]:
         The text is empty, too long, or neither JSON nor a table. The last error may also be raised
         later, while the caller iterates over the records.
     """
-    before = 0
+    blank = []
     while (head := stream.readline(LONGEST_RECORD)) and not head.strip():
-        before += 1
+        blank.append(head)
     if not head:
         raise FileFormatError(path, "is empty")
     if "\0" in head:
@@ -117,12 +117,12 @@ def records_of(stream: IO[str], path: object) -> tuple[list[str], Rows]:
         value = _decoded(text)
         if isinstance(value, BadRow):
             raise FileFormatError(path, value.message)
-        values = value if isinstance(value, list) else [value]
+        values = _objects(value if isinstance(value, list) else [value])
         return [], iter([(range(1, len(values) + 1), values)])
-    lines = chain([head], bounded_lines(stream, path, before + 1, LONGEST_RECORD))
+    lines = chain(blank, [head], bounded_lines(stream, path, len(blank) + 1, LONGEST_RECORD))
     if start == "{":
-        return [], _json_lines((k, one) for k, one in enumerate(lines, before + 1) if one.strip())
-    rows = _cells(lines, max(DELIMITERS, key=head.count), path, before)
+        return [], _json_lines((k, one) for k, one in enumerate(lines, 1) if one.strip())
+    rows = _cells(lines, max(DELIMITERS, key=head.count), path)
     header = [one.strip() for one in next(rows)[1]]
     return header, _records(rows, header)
 
@@ -133,7 +133,11 @@ def _json_lines(lines: Iterator[tuple[int, str]]) -> Rows:
         values: list[Any] = []
         with suppress(ValueError, RecursionError):
             values = _DECODER.decode(f"[{','.join(texts)}]")
-        yield numbers, values if len(values) == len(texts) else [*map(_decoded, texts)]
+        yield numbers, _objects(values if len(values) == len(texts) else map(_decoded, texts))
+
+
+def _objects(values: Iterable[Any]) -> list[Any]:
+    return [one if isinstance(one, (dict, BadRow)) else NO_OBJECT for one in values]
 
 
 def _decoded(text: str) -> Any:
@@ -143,12 +147,10 @@ def _decoded(text: str) -> Any:
         return BadRow(f"is cut off, or not JSON: {error}")
 
 
-def _cells(
-    lines: Iterator[str], delimiter: str, path: object, before: int
-) -> Iterator[tuple[int, list[str]]]:
+def _cells(lines: Iterator[str], delimiter: str, path: object) -> Iterator[tuple[int, list[str]]]:
     """Yield each row of a table: its line number, and its list of cells.
 
-    A quoted cell may contain line ends. ``before`` is the number of blank lines before the table.
+    A quoted cell may contain line ends.
     """
     # A cell may hold a long prompt; the default limit is 131,072 characters.
     csv.field_size_limit(LONGEST_RECORD)
@@ -156,11 +158,10 @@ def _cells(
     try:
         for row in reader:
             if row:
-                yield before + line + 1, row
+                yield line + 1, row
             line = reader.line_num
     except csv.Error as error:
-        reason = f"cannot be split into cells: {error}"
-        raise FileFormatError(path, reason, row=before + line + 1) from None
+        raise FileFormatError(path, f"cannot be split into cells: {error}", row=line + 1) from None
 
 
 def _records(rows: Iterator[tuple[int, list[str]]], header: Sequence[str]) -> Rows:

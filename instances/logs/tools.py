@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from .paths import column, inside, lookup
 LONGEST_ATTRIBUTE = 256
 """Longest attribute of a span that is kept, in characters: some attributes hold whole prompts."""
 
-FAILED, WARM_UP, OUTER_SPAN = "failed", "warm-up", "counted by another span"
-PHASES = {"phase", "benchmark_phase", "credit_phase", "is_warmup", "warmup", "is_warm_up"}
-"""Keys, of a record or of its ``metadata``, that show whether its request was a warm-up."""
+FAILED, OUTER_SPAN = "failed", "counted by another span"
 
 Row = dict[str, Any] | str | BadRow
 """A request as a dict by column; a reason (str) to leave it out; or a `BadRow` if unreadable."""
@@ -90,8 +87,7 @@ _SPAN = ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixN
 
 def _attributes(record: Any) -> dict[str, Any]:
     pairs = [(lookup(one, "key"), lookup(one, *_VALUES)) for one in inside(record, ("attributes",))]
-    short = [(key, value) for key, value in pairs if len(str(value)) < LONGEST_ATTRIBUTE]
-    return {key: value for key, value in short if isinstance(key, str)}
+    return {str(key): value for key, value in pairs if len(str(value)) < LONGEST_ATTRIBUTE}
 
 
 def _spans(document: dict[str, Any]) -> Iterator[Row]:
@@ -174,19 +170,3 @@ ROWS: dict[str, Callable[[dict[str, Any]], Iterable[Row]]] = {
     "openai-usage": _response,
 }
 """For each format whose records are not requests, a function from a record to its requests."""
-
-
-def warm_ups(records: Sequence[dict[str, Any]]) -> list[bool]:
-    """Return for each record whether its request belongs to a warm-up or a cool-down phase.
-
-    Benchmarks exclude these requests from their results, and send them outside the schedule of
-    the benchmark.
-    """
-    found = [False] * len(records)
-    has_phases = {*chain.from_iterable(records)} & {*PHASES, "metadata"}
-    for key in PHASES if has_phases else ():
-        flags = ("true", "1", "yes") if "warm" in key else ()
-        texts = [str(one).lower() for one in column(records, key, f"metadata.{key}")]
-        is_warm = [one in flags or one.startswith(("warm", "cool")) for one in texts]
-        found = [one or other for one, other in zip(found, is_warm, strict=True)]
-    return found

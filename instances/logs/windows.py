@@ -38,7 +38,7 @@ from instances.problem.workload import Workload
 from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, chosen, decimal, ranged
 
 from .cells import PER_SECOND, nanoseconds, seconds_since
-from .formats import OnBadRows, wanted_format
+from .formats import wanted_format
 from .reading import read_rows
 from .request_log import LogFacts, RequestLog
 
@@ -142,7 +142,7 @@ class TraceRule:
     too_long: str = chosen("drop", "clip")
     memory_rule: MemoryRule = TOKENS
     batch_time: BatchTime | None = None
-    bad_rows: OnBadRows = "refuse"
+    bad_rows: str = "refuse"
     windows: int = ranged(1, minimum=1)
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ def trace_windows(
         reason = f"is not for windows in {'seconds' if in_seconds else 'rounds'}"
         raise InvalidValueError(None, name, options[name], reason)
     rule = TraceRule(windows=windows, **options)
-    log = read_rows(path, rule.format, rule.columns, bad_rows=rule.bad_rows)
+    log = read_rows(path, rule.format, rule.columns, rule.bad_rows)
     length = rule.duration_seconds
     if not log.has_arrival_times and (rule.start_seconds or length):
         reason = "has no arrival times: no window can be cut out of it by start_seconds or duration"

@@ -150,7 +150,7 @@ ROWS: list[Row] = [
     # Columns, and windows.
     *[without("azure", name) for name in AZURE.split("\n")[0].split(",")],
     trace(HEADER.replace("\n", ",arrived_at\n0,1,1,5\n"), "'arrived_at' is there twice"),
-    trace(BOTH, "several formats.*format=burstgpt.*format=vidur"),
+    trace(BOTH, "several formats: give format=burstgpt or format=vidur;"),
     trace("in,out\n7,5\n", "has no arrival times", columns=UNTIMED, duration_seconds=3),
     trace(TRACES["vidur"], "left of the 0 rows", start_seconds=3, duration_seconds=5),
     trace(HEADER + "0,0,3\n1,3000,3\n", "1 empty, 1 longer"),

@@ -124,7 +124,11 @@ VALUES: Rows = [
     ),
     *each(columned, "which column holds outputs", {"prompt": "in"}),
     *each(columned, "two columns of arrival", {**NAMED, "arrival_ms": "x"}),
-    *each(columned, "needs a column of arrivals", {"prompt": "in", "output": "out", "end": "e"}),
+    *each(
+        columned,
+        "which column holds arrivals",
+        {"prompt": "in", "output": "out", "end": "e"},
+    ),
     (lambda: trace_windows("x", memory_limit=9, windows=2), "more than one: give duration_seconds"),
     (lambda: trace(format="vidur", columns=NAMED), "format.*columns"),
 ]

@@ -112,15 +112,13 @@ def test_pieces_of_a_stream_are_no_requests(tmp_path: Path) -> None:
     assert len(read_log(lines(tmp_path, [piece, piece, last]))) == 1
 
 
-def test_a_warm_up_is_left_out_of_every_format(tmp_path: Path) -> None:
+def test_a_warm_up_is_left_out(tmp_path: Path) -> None:
     log = read_log(FIELD / "aiperf_warmup.jsonl")
     assert "1 of 2 requests kept (1 warm-up)" in str(log)
-    rows = [{"t": k, "in": 9, "out": 2, "phase": p} for k, p in enumerate(("warm_up", "main"))]
-    assert len(read_log(lines(tmp_path, rows), columns=NAMES)) == 1
-    table = write(tmp_path, "t,in,out,is_warmup\n0,9,2,True\n1,9,2,False\n")
-    _, report = read_trace(table, memory_limit=99, columns=NAMES)
+    table = write(tmp_path, "t,in,out,when\n0,9,2,Warm-up\n1,9,2,main\n2,9,2,cooldown\n")
+    _, report = read_trace(table, memory_limit=99, columns={**NAMES, "phase": "when"})
     assert "1 of 1 rows kept" in str(report)
-    assert "1 warm-up and left out" in str(report)
+    assert "2 warm-up and left out" in str(report)
 
 
 # --- logs that fit no format ----------------------------------------------------------------------
