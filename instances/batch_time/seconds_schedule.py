@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from instances.arrays import FloatArray, IntArray, read_only
 from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.batches import BatchStretch, BatchTime
 from instances.problem.memory import held_tokens
-from instances.problem.request import RequestId
 from instances.problem.schedule import TimedSchedule, Violation
 from instances.problem.workload import Workload
 from instances.service_level import BoolArray, Limits
@@ -32,6 +33,8 @@ NEAR = 1e-9
 """Relative tolerance: a time this close to a limit is compared exactly, in fractions."""
 
 COLUMNS = ("request", "first_round", "rounds", "chunk_tokens", "tokens_before", "prompt_left")
+LEAST = (0, 1, 1, ADVANCES, 0, 0)
+"""Columns of a table of stretches, named as the fields of `Stretch`, and their least values."""
 
 
 class Stretch(NamedTuple):
@@ -124,18 +127,18 @@ class SecondsSchedule(TimedSchedule):
         table = _table(workload, stretches)
         columns = dict(zip(COLUMNS, map(read_only, table.T), strict=True))
         set_fields(self, workload=workload, **columns)
-        last = int((self.first_round + self.rounds).max(initial=1)) - 1
+        owner, last = "seconds schedule", self._last_round
         if last > LONGEST_SCHEDULE:
             reason = f"is above {LONGEST_SCHEDULE} rounds"
-            raise InvalidValueError("seconds schedule", "last round", last, reason)
+            raise InvalidValueError(owner, "last round", last, reason)
         if round_starts is None:
-            starts = self._earliest_starts(last)
+            starts = self._earliest_starts()
+        elif len(round_starts) < last:
+            reason = f"leaves round {last} without a start"
+            raise InvalidValueError(owner, "len(round_starts)", len(round_starts), reason)
         else:
-            owner = "seconds schedule"
-            starts = np.array([as_number(one, owner, "round start") for one in round_starts])
-            if len(starts) < last:
-                reason = f"leaves round {last} without a start"
-                raise InvalidValueError(owner, "len(round_starts)", len(starts), reason)
+            given = [as_number(one, owner, "round start") for one in round_starts]
+            starts = np.array(given[:last])
         set_fields(self, round_starts=read_only(starts))
 
     @property
@@ -162,6 +165,11 @@ class SecondsSchedule(TimedSchedule):
         It has the columns `COLUMNS`, shape (stretches, 6).
         """
         return np.stack([getattr(self, name) for name in COLUMNS], axis=1)
+
+    @property
+    def _last_round(self) -> int:
+        """Number of the last round in which a request runs."""
+        return int((self.first_round + self.rounds).max()) - 1
 
     @property
     def advances(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -193,9 +201,7 @@ class SecondsSchedule(TimedSchedule):
 
     def batches(self) -> Iterator[BatchStretch]:
         """Yield the batch of each round, with its requests, tokens and memory, for a batch time."""
-        last = int((self.first_round + self.rounds).max(initial=1)) - 1
-        count = max(last, len(getattr(self, "round_starts", ())))
-        before, advances = self.first_round - 1, self.advances
+        count, before, advances = self._last_round, self.first_round - 1, self.advances
         stored, growth = self._stored
         chunks = np.maximum(self.chunk_tokens, 0)
 
@@ -285,19 +291,14 @@ class SecondsSchedule(TimedSchedule):
         of the batch time, and round starts before which the machine waits. If the formula of the
         batch time is not known, the durations of rounds are taken as decimals too.
         """
-        until = self._arrived(len(self.round_starts))
+        until = self._arrived()
         waits = self.round_starts > np.append(0.0, self.round_ends[:-1])
         until[waits] = np.maximum(until, self.round_starts)[waits]
         seconds = exact_seconds(self.batch_time)
         lengths = map(decimal, self.durations.tolist())
         if seconds is not None:
             lengths = map(seconds, self.batches())
-        now, ends = Fraction(0), np.empty(len(until), dtype=object)
-        for position, (begin, length) in enumerate(zip(until.tolist(), lengths, strict=True)):
-            if begin > 0:
-                now = max(now, decimal(begin))
-            now += length
-            ends[position] = now
+        ends = _round_ends(map(decimal, until.tolist()), lengths, Fraction(0))
         arrivals = np.array([decimal(one) for one in self.workload.arrival_times.tolist()], object)
         return self._last(ends) - arrivals, self._first(ends) - arrivals
 
@@ -335,34 +336,27 @@ class SecondsSchedule(TimedSchedule):
         Durations, memory and tokens are computed from the stretches. Times are compared as floats:
         a round may begin at the float sum of the previous round's start and duration.
         """
-        workload = self.workload
-        found: list[Violation] = []
-
-        def add(kind: Any, owner: RequestId | None, where: int | None, amount: Any) -> None:
-            found.append(Violation(kind, owner, where, float(amount), unit=workload.unit))
-
-        def report(kind: Any, stretches: IntArray, amounts: Any) -> None:
-            for position in stretches.tolist():
-                owner = workload.ids[int(self.request[position])]
-                add(kind, owner, int(self.first_round[position]), amounts[position])
-
-        def report_rounds(kind: Any, excess: Any) -> None:
-            for r in np.flatnonzero(excess > 0).tolist():
-                add(kind, None, r + 1, excess[r])
-
-        early = workload.arrival_times[self.request] - self.round_starts[self.first_round - 1]
-        report("early-start", np.flatnonzero(early > 0), early)
-        self._check_tokens(report)
-        for i in np.setdiff1d(np.arange(len(workload)), self.request).tolist():
-            add("output", workload.ids[i], None, workload.output_lengths[i])
-        limit = workload.memory_rule.limit(workload.memory_limit)
-        report_rounds("memory", self.memory_profile() - limit)
-        overlap = np.concatenate([[-self.round_starts[0]], self.round_ends[:-1]])
-        overlap[1:] -= self.round_starts[1:]
-        report_rounds("clock", overlap)
+        work, unit = self.workload, self.workload.unit
+        early = work.arrival_times[self.request] - self.round_starts[self.first_round - 1]
+        of_stretches: list[tuple[Any, Any, Any]] = [("early-start", early > 0, early)]
+        found = [
+            Violation(kind, work.ids[self.request[k]], int(first), float(amounts[k]), unit=unit)
+            for kind, broken, amounts in of_stretches + self._token_violations()
+            for k, first in zip(np.flatnonzero(broken), self.first_round[broken], strict=True)
+        ]
+        for i in np.setdiff1d(np.arange(len(work)), self.request).tolist():
+            missing = float(work.output_lengths[i])
+            found.append(Violation("output", work.ids[i], None, missing, unit=unit))
+        excess = self.memory_profile() - work.memory_rule.limit(work.memory_limit)
+        overlap = np.append(0.0, self.round_ends[:-1]) - self.round_starts
+        of_rounds: list[tuple[Any, Any]] = [("memory", excess), ("clock", overlap)]
+        for kind, amounts in of_rounds:
+            for k in np.flatnonzero(amounts > 0).tolist():
+                found.append(Violation(kind, None, k + 1, float(amounts[k]), unit=unit))
         return found
 
-    def _check_tokens(self, report: Any) -> None:
+    def _token_violations(self) -> list[tuple[Any, Any, Any]]:
+        """Return (kind, stretches that violate it as a mask, amounts) of numbers of tokens."""
         advances = self.advances
         s = self.workload.prompt_lengths[self.request]
         o = self.workload.output_lengths[self.request]
@@ -389,11 +383,13 @@ class SecondsSchedule(TimedSchedule):
             & (reused >= 0)
             & (reused <= processed)
         )
-        report("order", np.flatnonzero(~goes_on & ~enters), self.tokens_before - had)
-        report("prompt", np.flatnonzero(prompt_after < 0), -prompt_after)
         is_last = np.append(~same[1:], True)
         right = np.where(is_last, advances & (tokens_after == o), tokens_after < o)
-        report("output", np.flatnonzero(~right), np.abs(o - tokens_after))
+        return [
+            ("order", ~goes_on & ~enters, self.tokens_before - had),
+            ("prompt", prompt_after < 0, -prompt_after),
+            ("output", ~right, np.abs(o - tokens_after)),
+        ]
 
     def _last(self, ends: Any) -> Any:
         reached = self.advances & (
@@ -412,25 +408,26 @@ class SecondsSchedule(TimedSchedule):
         times[self.request[chosen]] = ends[rounds[chosen]]
         return times
 
-    def _arrived(self, count: int) -> FloatArray:
-        """Return for each of ``count`` rounds the latest arrival of requests that begin in it.
+    def _arrived(self) -> FloatArray:
+        """Return for each round the latest arrival of requests that begin in it, shape (rounds,).
 
         A request begins in the first round of each of its stretches.
         """
-        arrived = np.zeros(count)
+        arrived = np.zeros(self._last_round)
         np.maximum.at(arrived, self.first_round - 1, self.workload.arrival_times[self.request])
         return arrived
 
-    def _earliest_starts(self, count: int) -> FloatArray:
-        arrived = self._arrived(count)
-        starts = np.empty(count)
-        now = 0.0
-        for position, (arrival, seconds) in enumerate(
-            zip(arrived.tolist(), self.durations.tolist(), strict=True)
-        ):
-            starts[position] = now = max(now, arrival)
-            now += seconds
-        return starts
+    def _earliest_starts(self) -> FloatArray:
+        arrived = self._arrived()
+        ends = _round_ends(arrived.tolist(), self.durations.tolist(), 0.0)
+        return np.maximum(arrived, np.append(0.0, ends[:-1]).astype(np.float64))
+
+
+def _round_ends(begins: Iterable[Any], lengths: Iterable[Any], zero: Any) -> npt.NDArray[Any]:
+    """Return the end of each round, from the earliest begin and the length of each, (rounds,)."""
+    rounds = zip(begins, lengths, strict=True)
+    ends = accumulate(rounds, lambda now, one: max(now, one[0]) + one[1], initial=zero)
+    return np.array([*ends][1:], dtype=object)
 
 
 def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntArray:
@@ -439,32 +436,27 @@ def _table(workload: Workload, stretches: Sequence[Stretch] | IntArray) -> IntAr
     A stretch is consecutive rounds in which a request does the same. The rows are sorted by
     request, then by round.
     """
-    bounds = dict(zip(COLUMNS, (0, 1, 1, ADVANCES, 0, 0), strict=True))
-    if isinstance(stretches, np.ndarray):
-        table = stretches
-        if table.ndim != 2 or table.shape[1] != len(COLUMNS) or table.dtype != np.int64:
-            reason = "is not an int64 array of 6 columns"
-            raise InvalidValueError("seconds schedule", "stretches", table.shape, reason)
-    else:
-        rows = []
-        for one in (Stretch(*given) for given in stretches):
-            request = as_integer(one.request, "stretch", "request", minimum=0)
-            if one.prompt_left is None:
-                whole = workload.prompt_lengths[request : request + 1].sum() + one.tokens_before
-                one = one._replace(prompt_left=whole)
-            values = zip(bounds, one, strict=True)
-            rows.append([as_integer(value, "stretch", name, minimum=-1) for name, value in values])
-        table = np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS))
-    if not len(table):
-        raise InvalidValueError("seconds schedule", "stretches", 0, "are too few: give one or more")
-    for column, (name, minimum) in zip(table.T, bounds.items(), strict=True):
-        least, most = int(column.min()), int(column.max())
-        if least < minimum:
-            raise InvalidValueError("stretch", name, least, f"is below {minimum}")
-        if most > 2**31:
-            raise InvalidValueError("stretch", name, most, f"is above {2**31}")
-    if table[:, 0].max() >= len(workload):
-        reason = f"is none of {len(workload)} requests"
-        raise InvalidValueError("stretch", "request", int(table[:, 0].max()), reason)
-    ordered: IntArray = table[np.lexsort((table[:, 1], table[:, 0]))]
+    owner = "seconds schedule"
+    if not isinstance(stretches, np.ndarray):
+        rows = [_row(workload, Stretch(*one)) for one in stretches]
+        stretches = np.array(rows, dtype=np.int64).reshape(-1, len(COLUMNS))
+    if stretches.ndim != 2 or stretches.shape[1] != len(COLUMNS) or stretches.dtype != np.int64:
+        reason = "is not an int64 array of 6 columns"
+        raise InvalidValueError(owner, "stretches", stretches.shape, reason)
+    if not len(stretches):
+        raise InvalidValueError(owner, "stretches", 0, "are too few: give one or more")
+    most = (len(workload) - 1, *[2**31] * 5)
+    for column, name, least, largest in zip(stretches.T, COLUMNS, LEAST, most, strict=True):
+        for one in (column.min(), column.max()):
+            as_integer(int(one), "stretch", name, minimum=least, maximum=largest)
+    ordered: IntArray = stretches[np.lexsort((stretches[:, 1], stretches[:, 0]))]
     return ordered
+
+
+def _row(workload: Workload, one: Stretch) -> list[int]:
+    request = as_integer(one.request, "stretch", "request", minimum=0)
+    if one.prompt_left is None:
+        whole = workload.prompt_lengths[request : request + 1].sum() + one.tokens_before
+        one = one._replace(prompt_left=whole)
+    values = zip(COLUMNS, one, strict=True)
+    return [as_integer(value, "stretch", name, minimum=ADVANCES) for name, value in values]

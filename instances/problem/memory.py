@@ -93,48 +93,33 @@ class MemoryForecast:
 
     def clear(self) -> None:
         """Remove all requests from the forecast."""
-        # Requests are grouped by the round in which they end: ``_ends`` has these rounds in order,
-        # ``_group_counts`` the number of requests, ``_group_bases`` the sum of their s - t.
+        # The rounds in which the requests end, in order, and s - t of each of these requests.
         self._ends: list[int] = []
-        self._group_counts: list[int] = []
-        self._group_bases: list[int] = []
-        self._total = 0
+        self._shifts: list[int] = []
         self._stale = True
-        self._counts: IntArray = np.zeros(1, dtype=np.int64)
-        self._bases: IntArray = np.zeros(1, dtype=np.int64)
-        self._peaks: IntArray = np.zeros(0, dtype=np.int64)
-        self._ceilings: IntArray = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
-        return self._total
+        return len(self._ends)
 
     def add(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
         """Add a request started at ``start_time`` that runs ``rounds_to_run`` rounds in all."""
-        self._count(start_time + rounds_to_run, 1, prompt_length - start_time)
+        position = bisect_left(self._ends, start_time + rounds_to_run)
+        self._ends.insert(position, start_time + rounds_to_run)
+        self._shifts.insert(position, prompt_length - start_time)
+        self._stale = True
 
     def remove(self, start_time: int, prompt_length: int, rounds_to_run: int) -> None:
         """Remove a request that `add` added with the same arguments."""
-        self._count(start_time + rounds_to_run, -1, start_time - prompt_length)
-
-    def _count(self, end: int, more: int, base: int) -> None:
-        position = bisect_left(self._ends, end)
-        if position == len(self._ends) or self._ends[position] != end:
-            self._ends.insert(position, end)
-            self._group_counts.insert(position, 0)
-            self._group_bases.insert(position, 0)
-        self._group_counts[position] += more
-        self._group_bases[position] += base
-        if not self._group_counts[position]:
-            del self._ends[position], self._group_counts[position], self._group_bases[position]
-        self._total += more
+        first = bisect_left(self._ends, start_time + rounds_to_run)
+        position = self._shifts.index(prompt_length - start_time, first)
+        del self._ends[position], self._shifts[position]
         self._stale = True
 
     def advance(self, now: int) -> None:
         """Remove the requests that have completed by round ``now``."""
         position = bisect_right(self._ends, now)
         if position:
-            self._total -= sum(self._group_counts[:position])
-            del self._ends[:position], self._group_counts[:position], self._group_bases[:position]
+            del self._ends[:position], self._shifts[:position]
             self._stale = True
 
     def next_end(self) -> int | None:
@@ -192,13 +177,12 @@ class MemoryForecast:
     def _refresh(self) -> None:
         if not self._stale:
             return
-        groups = len(self._ends)
         ends = np.array(self._ends, dtype=np.int64)
-        # Suffix sums: entry k is the sum over all requests that end at ``_ends[k]`` or later.
-        self._counts = np.zeros(groups + 1, dtype=np.int64)
-        self._bases = np.zeros(groups + 1, dtype=np.int64)
-        self._counts[:groups] = np.array(self._group_counts, dtype=np.int64)[::-1].cumsum()[::-1]
-        self._bases[:groups] = np.array(self._group_bases, dtype=np.int64)[::-1].cumsum()[::-1]
-        self._peaks = self._bases[:groups] + (self._counts[:groups] + 1) * ends
+        # Suffix sums: entry k is the sum over the requests from position k on, in order of ends. Of
+        # several requests with the same end, the first one's entry counts all of them.
+        self._counts = np.arange(len(ends), -1, -1)
+        self._bases = np.zeros(len(ends) + 1, dtype=np.int64)
+        self._bases[:-1] = np.array(self._shifts, dtype=np.int64)[::-1].cumsum()[::-1]
+        self._peaks = self._bases[:-1] + (self._counts[:-1] + 1) * ends
         self._ceilings = np.maximum.accumulate(self._peaks)
         self._stale = False

@@ -149,7 +149,7 @@ VALUES: Rows = [
     *each(stretches, "last round", [[(1, 10**30)]], [[(4, 1)]]),
     *each(stretches, "is not after round 4", [[(3, 4), (1, 2)]]),
     *each(rows, "stretches = 0 are too few", []),
-    *each(rows, "request = 1 is none of 1 requests", [(1, 1, 2)]),
+    *each(rows, "request = 1 is above 0", [(1, 1, 2)]),
     *each(rows, "last round = 10000001 is above 10000000 rounds", [(0, 10_000_000, 2)]),
     *each(lambda times: rows([(0, 1, 2)], times), "leaves round 2 without a start", [1.0]),
     *each(assigned, r"len\(assignment\)", [0, 1]),
