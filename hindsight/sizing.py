@@ -277,7 +277,7 @@ def fewest_replicas(
     bisection = _Bisection(search, needed, 0, most + 1, is_whole=True)
     with search.clock.listening():
         for replicas in bisection.numbers():
-            found = bisection.attempt(replicas, problem.with_replicas(replicas), goal)
+            found = bisection.attempt(replicas, problem.replaced(replicas=replicas), goal)
             known[replicas] = found
             if found.lower_bound >= needed:
                 bisection.high = replicas

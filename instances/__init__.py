@@ -11,12 +11,7 @@ from .batch_time.seconds_schedule import SecondsSchedule
 from .catalogue.library import Library, LibraryEntry, LibrarySet, library
 from .catalogue.records import Record, RecordStore
 from .errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
-from .generators.registry import (
-    generate,
-    generator_documentation,
-    generator_names,
-    generator_parameters,
-)
+from .generators.registry import generate, generator_names
 from .logs.reading import read_log
 from .logs.request_log import RequestLog
 from .logs.windows import TraceReport, read_trace, read_workload, trace_windows
@@ -57,9 +52,7 @@ __all__ = [
     "Workload",
     "class_batches",
     "generate",
-    "generator_documentation",
     "generator_names",
-    "generator_parameters",
     "known_bounds",
     "library",
     "load",

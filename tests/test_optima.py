@@ -239,7 +239,7 @@ def test_quantiles(seed: int) -> None:
 @pytest.mark.parametrize("seed", sweep(range(6000, 6100), one_in=16))
 def test_fewest_replicas(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    instance = drawn_instance(seed, 4).with_replicas(1)
+    instance = drawn_instance(seed, 4).replaced(replicas=1)
     level = ServiceLevel(latency=int(rng.integers(2, 7)))
     problem = in_rounds(instance, levels=level)
     for share in (0.5, 1.0):

@@ -287,7 +287,7 @@ class Result:
         self._require_latency(in_rounds=True)
         self._require(self.preemption == "never", "preemption", self.preemption, "is not 'never'")
         is_fleet, bounds = self.problem.replicas > 1, (self.upper_bound, self.lower_bound)
-        starts = None if is_fleet else tuple(self.schedule.start_times.tolist())
+        starts = None if is_fleet else self.schedule.start_times.tolist()
         return KnownBounds(*bounds, self.certified_lower_bound, starts, source)
 
     def _require_latency(self, *, in_rounds: bool = False) -> Any:

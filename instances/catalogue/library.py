@@ -104,7 +104,7 @@ class LibraryEntry:
             reason = f"{self.name} is made with the digest {made.digest}, not {self.digest}"
             raise FileFormatError(self._path, reason)
         if isinstance(made, Workload) and self.batch_time is not None:
-            made = made.with_batch_time(preset(self.batch_time).batch_time)
+            made = made.replaced(batch_time=preset(self.batch_time).batch_time)
         return made
 
     @property
@@ -138,7 +138,7 @@ class LibraryEntry:
         if "output_lengths" not in stored:
             recipe = self.recipe or {}
             drawn = generate(recipe["generator"], recipe["seed"], **recipe["parameters"])
-            drawn = drawn.under(rule)
+            drawn = drawn.replaced(memory_rule=rule)
         else:
             lengths = stored["prompt_lengths"], stored["output_lengths"]
             arrivals = stored.get("arrival_times", [0] * len(lengths[1]))

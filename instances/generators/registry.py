@@ -68,29 +68,6 @@ def generator_names() -> list[str]:
     return GENERATORS.names()
 
 
-def generator_parameters(name: str) -> dict[str, inspect.Parameter]:
-    """Return the keyword parameters of ``generate(name, ...)`` by name, with their defaults.
-
-    Raises
-    ------
-    UnknownNameError
-        No generator has this name.
-    """
-    parameters = inspect.signature(GENERATORS[name]).parameters.values()
-    return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-
-
-def generator_documentation(name: str) -> str:
-    """Return the docstring of a generator: a summary, its distribution and source, its parameters.
-
-    Raises
-    ------
-    UnknownNameError
-        No generator has this name.
-    """
-    return inspect.getdoc(GENERATORS[name]) or ""
-
-
 def check_parameters(
     owner: str, known: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> None:
@@ -137,7 +114,9 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
     """
     function = GENERATORS[name]
     seed = as_integer(seed, None, "seed", minimum=0)
-    check_parameters(f"generator {name!r}", generator_parameters(name), parameters)
+    known = inspect.signature(function).parameters.items()
+    named = {key: one for key, one in known if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    check_parameters(f"generator {name!r}", named, parameters)
     rng = np.random.Generator(np.random.PCG64(seed))
     is_family = isinstance(function, type) and issubclass(function, Family)
     drawn = function(**parameters).draw(rng) if is_family else function(rng, **parameters)

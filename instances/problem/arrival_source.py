@@ -133,7 +133,7 @@ def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
     if isinstance(source, Instance):
         return Workload.from_instance(source, batch_time)
     if isinstance(source, Workload):
-        return source.with_batch_time(batch_time)
+        return source.replaced(batch_time=batch_time)
     source.batch_time = batch_time
     return source
 

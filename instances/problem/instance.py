@@ -166,7 +166,7 @@ class Problem:
         return np.argsort(self.arrival_times, kind="stable")
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a copy with some arguments of the constructor changed."""
+        """Return a copy with some arguments of the constructor changed, such as ``replicas=2``."""
         return type(self)(**self._given() | changes)
 
     def renamed(self, name: str | None, metadata: Mapping[str, Any] | None = None) -> Self:
@@ -186,26 +186,6 @@ class Problem:
         None takes all requests.
         """
         return self.replaced(replicas=1) if positions is None else self.of(positions, replicas=1)
-
-    def with_replicas(self, replicas: int) -> Self:
-        """Return a copy with another number of identical machines.
-
-        Raises
-        ------
-        InvalidTypeError, InvalidValueError
-            The number is not a whole number, or is below 1.
-        """
-        return self.replaced(replicas=replicas)
-
-    def under(self, memory_rule: MemoryRule) -> Self:
-        """Return a copy with another memory rule, and the same requests and memory limit.
-
-        Raises
-        ------
-        InvalidValueError
-            A request could never run under this rule.
-        """
-        return self.replaced(memory_rule=memory_rule)
 
     def frame(self) -> Any:
         """Return a pandas DataFrame with one row per request.
@@ -422,10 +402,6 @@ class Instance(Problem):
         if self.is_weighted:
             heavy = max(self.requests, key=lambda request: request.weight)
             raise InvalidValueError(f"request {heavy.id!r}", "weight", heavy.weight, reason)
-
-    def with_metadata(self, **entries: Any) -> Instance:
-        """Return a copy with ``entries`` added to the metadata, or replaced in it."""
-        return self.replaced(metadata={**self.metadata, **entries})
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Instance:
         """Return an instance with the requests at these positions, in this order, and their ids.

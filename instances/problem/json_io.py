@@ -42,7 +42,7 @@ class KnownBounds:
         Lower bound that a solver proved in floating point.
     certified_lower_bound : int or None
         Lower bound proved in exact arithmetic.
-    start_times : tuple[int, ...] or None
+    start_times : list[int] or None
         Start times of a schedule with total latency ``upper_bound``.
     source : str or None
         Origin of the bounds, as text.
@@ -51,7 +51,7 @@ class KnownBounds:
     upper_bound: int | None = None
     lower_bound: int | None = None
     certified_lower_bound: int | None = None
-    start_times: tuple[int, ...] | None = field(default=None, repr=False)
+    start_times: list[int] | None = field(default=None, repr=False)
     source: str | None = None
 
     def attached_to(self, instance: Instance) -> Instance:
@@ -64,10 +64,8 @@ class KnownBounds:
             bound exceeds the upper bound.
         """
         self._check(instance)
-        # Store a list, as JSON does, so that a saved and loaded instance is equal.
-        starts = None if self.start_times is None else list(self.start_times)
-        entries = {"digest": instance.digest} | asdict(self) | {"start_times": starts}
-        return instance.with_metadata(**{KNOWN_BOUNDS: entries})
+        entries = {"digest": instance.digest, **asdict(self)}
+        return instance.replaced(metadata={**instance.metadata, KNOWN_BOUNDS: entries})
 
     def _check(self, instance: Instance) -> None:
         owner, names = "known bounds", ("certified_lower_bound", "lower_bound", "upper_bound")
@@ -77,6 +75,8 @@ class KnownBounds:
             raise InvalidValueError(owner, ", ".join(names), bounds, "do not increase")
         if self.start_times is None:
             return
+        if not isinstance(self.start_times, list):
+            raise InvalidTypeError(owner, "start_times", self.start_times, "is not a list")
         schedule = Schedule(instance, self.start_times)
         for violation in schedule.violations():
             raise InvalidValueError(owner, "start_times", "...", f"is infeasible: {violation}")
@@ -99,13 +99,9 @@ def known_bounds(instance: Instance) -> KnownBounds | None:
         return None
     if not isinstance(entries, dict):
         raise InvalidTypeError("metadata", KNOWN_BOUNDS, entries, "is not a JSON object")
-    digest, starts = entries.get("digest"), entries.get("start_times")
-    if digest != instance.digest:
+    if (digest := entries.get("digest")) != instance.digest:
         raise InvalidValueError("known bounds", "digest", digest, "belongs to another instance")
-    if not isinstance(starts, list | None):
-        raise InvalidTypeError("known bounds", "start_times", starts, "is not a list")
-    given = {one.name: entries.get(one.name) for one in fields(KnownBounds)}
-    bounds = KnownBounds(**given | {"start_times": None if starts is None else tuple(starts)})
+    bounds = KnownBounds(**{one.name: entries.get(one.name) for one in fields(KnownBounds)})
     bounds._check(instance)
     return bounds
 

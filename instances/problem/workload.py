@@ -129,16 +129,6 @@ class Workload(Problem):
         changes |= {name: getattr(self, name)[chosen] for name in columns}
         return self.replaced(ids=[self.ids[place] for place in chosen.tolist()], **changes)
 
-    def with_batch_time(self, batch_time: BatchTime | None) -> Workload:
-        """Return a copy with another batch time, the model of the seconds of a round.
-
-        Raises
-        ------
-        InvalidTypeError
-            The argument is not a batch time.
-        """
-        return self.replaced(batch_time=batch_time)
-
     def require_batch_time(self) -> BatchTime:
         """Return the batch time, the model of the seconds of a round; raise an error without one.
 
@@ -148,10 +138,7 @@ class Workload(Problem):
             The workload has no batch time; the message shows how to set one.
         """
         if self.batch_time is None:
-            reason = (
-                "is not known: give it as workload.with_batch_time(AffineTime(0.05, 0.0003, 2e-6)) "
-                "or with_batch_time(preset(NAME).batch_time)"
-            )
+            reason = "is not known: give it as replaced(batch_time=preset(NAME).batch_time)"
             raise InvalidValueError("workload", "batch_time", None, reason)
         return self.batch_time
 

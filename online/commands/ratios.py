@@ -207,4 +207,4 @@ def _read(
             reason = "answers to a policy: it has one machine"
         if reason:
             raise InvalidValueError(None, "instance", problem.name, reason)
-        yield problem if replicas is None else problem.with_replicas(replicas)
+        yield problem if replicas is None else problem.replaced(replicas=replicas)

@@ -208,7 +208,7 @@ def read_sources(
                 if not isinstance(problem, Instance | Workload):
                     reason = "answers to a policy, and counts memory in tokens"
                     raise InvalidValueError(None, source.kind, source.name, reason)
-                problem = problem.under(rule)
+                problem = problem.replaced(memory_rule=rule)
             problem = in_seconds(problem, batch_time)
             if "faster" in source.settings and batch_time is not None:
                 problem = problem.faster(parse_value(source.settings["faster"]))

@@ -110,7 +110,7 @@ class Serve:
         """
         began, clock = time.monotonic(), Clock(self.time_limit, stop)
         run = simulate(
-            question.workload.with_replicas(self.replicas),
+            question.workload.replaced(replicas=self.replicas),
             question.specs[self.policy],
             router=question.router_of(self.replicas),
             level=question.level,
@@ -189,7 +189,7 @@ class Enclose:
         from hindsight import OnTime
         from hindsight.solver import solve_until
 
-        whole, level = question.workload.with_replicas(self.replicas), question.level
+        whole, level = question.workload.replaced(replicas=self.replicas), question.level
         shared = question.shared_tokens if question.reused else None
 
         def find(problem: Workload, preemption: str) -> Any:

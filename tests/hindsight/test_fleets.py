@@ -40,11 +40,11 @@ def test_a_result_shows_and_stores_its_fleet_schedule() -> None:
 
 def test_replicas_beyond_the_requests_stay_empty() -> None:
     for replicas in (4, 5, 1_000):
-        result = hindsight.solve(FLEET.with_replicas(replicas), progress=False)
+        result = hindsight.solve(FLEET.replaced(replicas=replicas), progress=False)
         assert result.status == "optimal"
         assert result.upper_bound == FLEET.total_output_length
         assert len(result.schedule.parts) == replicas
-        assert hindsight.build_model(FLEET.with_replicas(replicas)).nvariables() < 1000
+        assert hindsight.build_model(FLEET.replaced(replicas=replicas)).nvariables() < 1000
     one = hindsight.solve(FLEET.of([0]), start=FleetSchedule.from_starts(FLEET.of([0]), [1], [3]))
     assert (one.status, one.upper_bound) == ("optimal", 4)
 
@@ -63,7 +63,7 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="is not a FleetSchedule"):
         hindsight.solve(FLEET, start=Schedule(FLEET.alone(), [0, 9, 9, 20]), progress=False)
     with pytest.raises(InvalidValueError, match="another instance"):
-        hindsight.solve(FLEET.with_replicas(3), start=SOLVED.schedule, progress=False)
+        hindsight.solve(FLEET.replaced(replicas=3), start=SOLVED.schedule, progress=False)
 
 
 REFUSED: dict[str, Callable[[], object]] = {

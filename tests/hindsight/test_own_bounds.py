@@ -120,7 +120,7 @@ def test_from_a_file(file: Callable[[str], str]) -> None:
 
 def test_a_fleet_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="one replica .* this instance has replicas = 2"):
-        hindsight.solve(INSTANCE.with_replicas(2), bounds=[lambda one: 1])
+        hindsight.solve(INSTANCE.replaced(replicas=2), bounds=[lambda one: 1])
 
 
 def test_a_claim_proves_nothing() -> None:

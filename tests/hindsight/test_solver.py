@@ -147,7 +147,7 @@ def test_large_instances_never_fail(columns: str, limit: float, cost: int | None
 
 @pytest.mark.parametrize("rule", [MemoryRule(), MemoryRule(block_size=2)])
 def test_a_gap_ends_the_search(rule: MemoryRule) -> None:
-    instance = generate("arrival-model-1", 3, n=40).under(rule)
+    instance = generate("arrival-model-1", 3, n=40).replaced(memory_rule=rule)
     close = hindsight.solve(instance, 60, gap=0.5)
     assert close.stop_reason == "gap"
     assert 0 < close.gap <= 0.5

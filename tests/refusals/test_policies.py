@@ -193,7 +193,7 @@ def uncertain(policy: Any) -> Any:
 
 
 def timed(clock: Any) -> Any:
-    return simulate(WORK.with_batch_time(clock), "mc-sf")
+    return simulate(WORK.replaced(batch_time=clock), "mc-sf")
 
 
 VALUES: Rows = [
@@ -208,9 +208,12 @@ VALUES: Rows = [
     (lambda: simulate(ALIKE, "edf"), "deadline = None is not known"),
     (lambda: leveled([ServiceLevel(latency=1)] * 2), "differs from the number of requests, 3"),
     (lambda: simulate(FLEET, "mc-sf"), "router = None is needed for 2 replicas"),
-    (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: .*AffineTime\(0\.05"),
+    (lambda: simulate(WORK, "vllm"), r"batch_time = None is not known: give it as replaced"),
     *each(lambda name: simulate(PAGED, name, prefill_rounds=1), "= 1 is not 0", *ENGINES),
-    (lambda: simulate(WHOLE.with_batch_time(SECOND), SHORT_CHUNKS), "= 15 is below a block of 16"),
+    (
+        lambda: simulate(WHOLE.replaced(batch_time=SECOND), SHORT_CHUNKS),
+        "= 15 is below a block of 16",
+    ),
     # Sources of arrivals.
     (released([Arrival(0, 2, 3, "x"), Arrival(0, 9, 9, "whale")]), "whale.*18"),
     *[(released([Arrival(0, *bad)]), "length") for bad in ((-1, 3), (2, 0))],

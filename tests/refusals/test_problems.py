@@ -37,7 +37,7 @@ TIMED = Workload([0.0, 0.5, 1.0], [2, 3, 1], [4, 2, 3], memory_limit=6, replicas
 WORKLOAD = Workload([1.0], [3], [2], memory_limit=6, batch_time=TIME)
 PARTS = FleetSchedule.from_starts(FLEET, [0, 1, 1], [0, 0, 2]).parts
 WEIGHTED = Instance.from_arrays([1, 2, 1], [3, 2, 1], [0, 1, 1], memory_limit=6, weights=[1, 5, 2])
-SERIAL = (0, 4, 6)  # latency 3 + 2 + 3 = 8
+SERIAL = [0, 4, 6]  # latency 3 + 2 + 3 = 8
 CONTROL = "\x1b[31mred", "line\nbreak", "\r", "\x00", "\x7f", "\x9b31m", "\u2028", "\u202eabc"
 SURROGATES = {"a": "\ud800"}, {"\udfff": 1}, {"a": [{"b": ("x", "y\udc80")}]}
 LARGEST = {"arrival_time": 2**53, "prompt_length": 2**31 - 1, "output_length": 2**31 - 1}
@@ -109,7 +109,7 @@ def carried(**changes: Any) -> Any:
     """Read bounds of which some are changed in a file."""
     sound = KnownBounds(8, 8, 8, SERIAL).attached_to(TRIO)
     entries = {**sound.metadata["known_bounds"], **changes}
-    return instances.known_bounds(sound.with_metadata(known_bounds=entries))
+    return instances.known_bounds(sound.replaced(metadata={"known_bounds": entries}))
 
 
 def bounds(*given: Any, **more: Any) -> Callable[[], Instance]:
@@ -129,7 +129,7 @@ VALUES: Rows = [
     *every("id = 'a' is used twice", lambda: alike("a", "a"), lambda: ids("a", "a")),
     (lambda: ids("a"), "ids"),
     (lambda: of(BARE), "'bare': prompt_length"),
-    (lambda: of(BARE, metadata={FLAG: True}).with_metadata(**{FLAG: False}), "prompt_length"),
+    (lambda: of(BARE, metadata={FLAG: True}).replaced(metadata={FLAG: False}), "prompt_length"),
     (lambda: Instance.from_arrays([1, 2], [1], memory_limit=9), "output_lengths"),
     *each(outputs, "request 1: output_length = 0", [1, 0]),
     *each(lambda name: Instance([ONE], 4, name), "control character", *CONTROL, "\ud800"),
@@ -164,7 +164,7 @@ VALUES: Rows = [
     # Bounds that contradict their schedule or one another.
     *every("upper_bound", bounds(upper_bound=7, start_times=SERIAL), bounds(-1)),
     (bounds(8, lower_bound=9), "lower_bound"),
-    *every("start_times", bounds(8, start_times=(0, 0, 6)), bounds(8, start_times=(0, 4))),
+    *every("start_times", bounds(8, start_times=[0, 0, 6]), bounds(8, start_times=[0, 4])),
     *every(
         "another instance",
         lambda: instances.known_bounds(
@@ -196,7 +196,7 @@ TYPES: Rows = [
     *each(stretches, "first round", [[(1.0, 4)]]),
     *each(stretches, "is not a whole number", [[{"first": 1, "last": 4}]]),
     *every("upper_bound", bounds(8.0)),
-    (lambda: instances.known_bounds(TRIO.with_metadata(known_bounds=[8])), "known_bounds"),
+    (lambda: instances.known_bounds(TRIO.replaced(metadata={"known_bounds": [8]})), "known_bounds"),
     *each(reduced("three-partition"), "number 2", [4, 4, 4.0]),
     *each(replicated, "replicas", 2.5),
 ]

@@ -15,7 +15,6 @@ from instances import (
     InvalidValueError,
     UnknownNameError,
     generate,
-    generator_parameters,
     read_trace,
     read_workload,
     trace_windows,
@@ -154,7 +153,7 @@ UNKNOWN: Rows = [
     *each(lambda name: trace(format=name), r"did you mean 'azure'\? Known: aiperf", "Azure"),
     (lambda: trace(format=3), "unknown trace format 3"),
     *each(columned, "mean 'prompt'.* Known: arrival, .*output", {"prompts": "in"}),
-    *each(generator_parameters, "unknown generator {}", "arrival-model-3"),
+    *each(generate, "unknown generator {}", "arrival-model-3"),
     (lambda: instances.library()["j25-m1-n50-99"], "did you mean 'j25-m1-n50-04'"),
     (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
 ]

@@ -62,7 +62,7 @@ def bounds(problem: Any) -> Any:
 
 def timed_bounds(work: Any = TWO, clock: Any = SECOND) -> Any:
     """Bounds of an optimum in seconds."""
-    return SimpleNamespace(problem=work.with_batch_time(clock), upper_bound=5, lower_bound=4)
+    return SimpleNamespace(problem=work.replaced(batch_time=clock), upper_bound=5, lower_bound=4)
 
 
 class Drifting:
@@ -164,7 +164,7 @@ INCOMPLETE: Rows = [
 ]
 NONE: Rows = [
     (lambda: ratio(run(PAIR, KEEPING), hindsight.solve(PAIR)), "kept their tokens"),
-    (lambda: run(TWO.with_batch_time(Drifting())).schedule, "asked again"),
+    (lambda: run(TWO.replaced(batch_time=Drifting())).schedule, "asked again"),
     (lambda: ratio(held(), attainable(ONE)), "without pauses fewer are on time"),
 ]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}

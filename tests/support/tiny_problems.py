@@ -359,7 +359,7 @@ def drawn_workload(seed: int, requests: int = 4) -> tuple[Workload, Any]:
         replicas=_chosen(rng, 1, 1, 2),
     )
     time = drawn_time(rng, scale)
-    return workload.with_batch_time(time), time
+    return workload.replaced(batch_time=time), time
 
 
 def least_total_latency(instance: Instance, *, preemptive: bool = False) -> int:

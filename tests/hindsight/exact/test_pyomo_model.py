@@ -78,5 +78,5 @@ def test_the_size_is_known_before_anything_is_built(formulation: Any) -> None:
     if formulation == "dense":
         assert (size.rows, size.columns) == matrix.shape
         assert size.columns == count_starts(INSTANCE, 20)
-        fleet = INSTANCE.with_replicas(3)
+        fleet = INSTANCE.replaced(replicas=3)
         assert count_starts(fleet, 20) == sum(map(len, all_starts(fleet, 20).starts))

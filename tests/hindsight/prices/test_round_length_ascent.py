@@ -18,7 +18,7 @@ from online import AffineTime
 
 
 def listed(workload: Workload, time: AffineTime) -> SecondsSchedule:
-    keys = KeySearch(workload.with_batch_time(time), 0)
+    keys = KeySearch(workload.replaced(batch_time=time), 0)
     keys.open(never)
     return keys.schedule()
 

@@ -203,7 +203,7 @@ def test_late_by_volume_is_below_enumeration(seed: int) -> None:
     level = ServiceLevel(latency=float(rng.integers(3, 12)), first_token=first)
     late = late_by_volume(instance, limits_of(level, 5))
     assert late <= 5 - most_on_time(instance, level)
-    fleet = instance.with_replicas(2)
+    fleet = instance.replaced(replicas=2)
     assert late_by_volume(fleet, limits_of(level, 5)) <= 5 - most_on_time(fleet, level)
 
 

@@ -70,7 +70,7 @@ def test_schedules_in_rounds_are_feasible_and_depend_on_the_seed_alone(replicas:
     for seed in range(4):
         given = drawn_instance([43, seed], (4, 6), (6, 12), outputs=5, last_arrival=6)
         ample = Instance(list(given), 2 * given.memory_limit, replicas=replicas)
-        instance = ample.under(MemoryRule(block_size=1 + seed % 2))
+        instance = ample.replaced(memory_rule=MemoryRule(block_size=1 + seed % 2))
         found = [list(PreemptiveKeys(instance, 3).improve(never)) for _ in range(2)]
         assert found[0] == found[1]
         for schedule in found[0]:

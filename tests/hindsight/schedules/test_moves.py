@@ -235,7 +235,7 @@ def test_any_axes_leave_a_sound_state(data: st.DataObject) -> None:
         last = schedule.instance.arrival_times + np.array(waits[: len(schedule.instance)])
     rule = MemoryRule(block_size=data.draw(st.sampled_from((1, 2))))
     loose = Instance(schedule.instance.requests, 2 * schedule.instance.memory_limit + 4)
-    instance = loose.under(rule).with_replicas(data.draw(st.integers(1, 3)))
+    instance = loose.replaced(memory_rule=rule).replaced(replicas=data.draw(st.integers(1, 3)))
     with every_request_its_region():
         threads = data.draw(st.integers(1, 3)) if last is None and instance.replicas == 1 else 1
     search = Watched(instance, 7, threads, last=last)

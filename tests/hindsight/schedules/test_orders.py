@@ -107,7 +107,7 @@ def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed
 
 def test_machines_and_blocks_are_those_of_the_instance() -> None:
     one = crowd(20)
-    fleet = one.under(MemoryRule(block_size=4)).with_replicas(2)
+    fleet = one.replaced(memory_rule=MemoryRule(block_size=4)).replaced(replicas=2)
     search = OrderSearch(fleet)
     before = search.best_cost
     search.run(20_000)

@@ -29,10 +29,10 @@ FULL = AffineTime(1.0, 0.5, 0.25)
 
 def test_two_machines_serve_two_full_caches_at_once() -> None:
     one = Workload([0.0] * 3, [3] * 3, [1] * 3, memory_limit=4, batch_time=FULL)
-    totals = {K: hindsight.solve(one.with_replicas(K), time_limit=0.2) for K in (1, 2, 3, 5)}
+    totals = {K: hindsight.solve(one.replaced(replicas=K), time_limit=0.2) for K in (1, 2, 3, 5)}
     expected = {1: Fraction(21), 2: Fraction(14), 3: Fraction(21, 2), 5: Fraction(21, 2)}
     assert {K: found.upper_bound for K, found in totals.items()} == expected
-    bounds = machine_bounds(one.with_replicas(2), FULL)
+    bounds = machine_bounds(one.replaced(replicas=2), FULL)
     # A machine of twice the speed is done after 1.75, 3.5 and 5.25 seconds.
     assert bounds["one machine"] == Fraction(21, 2)
     # The moment of each is that of its own round, half of 3.5 seconds.
@@ -46,7 +46,7 @@ def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
     s, o = rng.integers(20, 120, 16), rng.integers(5, 20, 16)
     time = preset("llama-2-70b-2xa100").batch_time
     fleet = Workload(np.zeros(16), s, o, memory_limit=300, replicas=3, batch_time=time)
-    fleet = fleet if rule is None else fleet.under(rule)
+    fleet = fleet if rule is None else fleet.replaced(memory_rule=rule)
     result = hindsight.relax(fleet, threads=2)
     assert result.best_bound == "round-length prices"
     assert result.lower_bound > result.bounds["own time"].value
@@ -61,7 +61,7 @@ def test_a_fleet_is_solved_and_certified(rule: MemoryRule | None) -> None:
     document["instance"]["replicas"] = 4
     with pytest.raises(hindsight.CertificateError, match="digest"):
         hindsight.check_certificate(document)
-    document["instance"]["digest"] = fleet.with_replicas(4).digest
+    document["instance"]["digest"] = fleet.replaced(replicas=4).digest
     with pytest.raises(hindsight.CertificateError, match="proves no more than"):
         hindsight.check_certificate(document)
 
@@ -86,4 +86,4 @@ def test_annealing_is_deterministic_and_starts_are_taken() -> None:
     with pytest.raises(InvalidTypeError, match="is not a FleetSchedule"):
         hindsight.solve(fleet, start=alone.schedule)
     with pytest.raises(InvalidValueError, match="another workload or batch time"):
-        hindsight.solve(fleet.with_batch_time(FULL), start=best)
+        hindsight.solve(fleet.replaced(batch_time=FULL), start=best)

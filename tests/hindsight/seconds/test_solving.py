@@ -23,7 +23,7 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     workload = Workload(np.zeros(30), s, o, memory_limit=1_000)
     time = AffineTime(0.05, 0.00028, 1.1e-7)
     lines: list[hindsight.Progress] = []
-    result = hindsight.relax(workload.with_batch_time(time), progress=lines.append, threads=2)
+    result = hindsight.relax(workload.replaced(batch_time=time), progress=lines.append, threads=2)
     names = "own time", "one machine", "mean busy times", "round-length prices"
     assert set(result.bounds) == {NO_BOUND, *names}
     assert result.best_bound == "round-length prices"
@@ -72,7 +72,7 @@ class Quicker(AffineTime):
 def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
     for unknown in (Slow(), Quicker(0.5, 0.25, 0.125)):
-        result = hindsight.solve(workload.with_batch_time(unknown), 0.2)
+        result = hindsight.solve(workload.replaced(batch_time=unknown), 0.2)
         assert set(result.bounds) == {NO_BOUND}
         assert result.mean_latency_interval[0] == result.first_token_bound == 0
         assert result.schedule.is_feasible
@@ -81,7 +81,7 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
 
 def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
     workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
-    result = hindsight.relax(workload.with_batch_time(Declared((1.25, 0, 0))), time_limit=0.2)
+    result = hindsight.relax(workload.replaced(batch_time=Declared((1.25, 0, 0))), time_limit=0.2)
     assert result.bounds["own time"].value == Fraction(25, 4)
     assert result.best_bound != NO_BOUND
     assert not result.certified
@@ -91,7 +91,7 @@ def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
         ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
     ):
         with pytest.raises(error, match=message):
-            hindsight.relax(workload.with_batch_time(Declared(*lines)), time_limit=0.2)
+            hindsight.relax(workload.replaced(batch_time=Declared(*lines)), time_limit=0.2)
 
 
 def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
@@ -100,7 +100,7 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
         ({"progress": lambda _: True}, "interrupted"),
         ({"time_limit": 0}, "time-limit"),
     ):
-        result = hindsight.solve(workload.with_batch_time(time), **arguments)  # type: ignore[arg-type]
+        result = hindsight.solve(workload.replaced(batch_time=time), **arguments)  # type: ignore[arg-type]
         assert result.stop_reason == reason
         assert 0 < result.mean_latency_interval[0] <= result.mean_latency_interval[1]
 

@@ -30,6 +30,6 @@ def test_replicas_of_the_instance_do_not_count() -> None:
     level = ServiceLevel(latency=2)
     for replicas in (1, 2, 7):
         found = hindsight.fewest_replicas(
-            instance.with_replicas(replicas), hindsight.OnTime(level), 1.0
+            instance.replaced(replicas=replicas), hindsight.OnTime(level), 1.0
         )
         assert (found.lower_bound, found.upper_bound) == (3, 3)

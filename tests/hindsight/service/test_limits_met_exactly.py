@@ -75,7 +75,9 @@ def test_an_open_interval_without_a_time_limit_stalls() -> None:
     workload = generate("conversations", 1, n=25, rate=5)
     time = AffineTime(0.05, 0.00028, 1.1e-7)
     found = hindsight.solve(
-        workload.with_batch_time(time), goal=hindsight.OnTime(ServiceLevel(latency=3.0)), threads=1
+        workload.replaced(batch_time=time),
+        goal=hindsight.OnTime(ServiceLevel(latency=3.0)),
+        threads=1,
     )
     assert (found.lower_bound, found.upper_bound, found.stop_reason) == (13, 14, "stalled")
     assert "feasible, [13, 14] of 25 requests on time" in repr(found)

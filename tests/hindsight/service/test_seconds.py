@@ -45,7 +45,7 @@ def test_a_tail_of_a_declared_minorant_is_not_certified() -> None:
     # The request's own time closes the interval before anything else is tried.
     workload = Workload([0.0], [3], [2], memory_limit=50)
     known, declared = (
-        hindsight.solve(workload.with_batch_time(kind(0.5, 0.25)), 1, goal=hindsight.Tail(1.0))
+        hindsight.solve(workload.replaced(batch_time=kind(0.5, 0.25)), 1, goal=hindsight.Tail(1.0))
         for kind in (AffineTime, DeclaredTime)
     )
     assert known.certified

@@ -89,7 +89,7 @@ def test_an_eviction_loses_the_first_token() -> None:
 
 def test_what_is_held_costs_no_iteration_time() -> None:
     schedule = SecondsSchedule(
-        TWO.with_batch_time(IterationTime(0.5, 0.125)),
+        TWO.replaced(batch_time=IterationTime(0.5, 0.125)),
         [(0, 1, 1), (1, 2, 2), (0, 2, 1, 0, 1, 0), (0, 3, 1, -1, 1, 0)],
     )
     assert schedule.is_feasible
@@ -186,7 +186,7 @@ def test_blocks_of_a_prompt_in_chunks_and_of_a_request_that_is_held_by_hand() ->
     assert [one.memory for one in schedule.batches()] == [3, 3, 5, 5, 6, 7]
     assert schedule.memory_profile().tolist() == [4, 4, 6, 6, 6, 8]
     assert schedule.is_feasible
-    whole = workload.under(MemoryRule(2, "next"))
+    whole = workload.replaced(memory_rule=MemoryRule(2, "next"))
     schedule = SecondsSchedule(whole, [*deeds, (0, 5, 2, -1, 1, 0)])
     assert schedule.memory_profile().tolist() == [6, 6, 6, 6, 6, 8]
 
@@ -199,4 +199,4 @@ def test_equality_and_pickling_keep_the_schedule() -> None:
     assert hash(again) == hash(schedule)
     assert not again.round_starts.flags.writeable
     assert again != SecondsSchedule(TWO, [(0, 2, 2), (1, 1, 2)])
-    assert again != SecondsSchedule(TWO.with_batch_time(AffineTime(0.5, 0.25, 0.0)), rows)
+    assert again != SecondsSchedule(TWO.replaced(batch_time=AffineTime(0.5, 0.25, 0.0)), rows)

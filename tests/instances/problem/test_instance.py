@@ -70,7 +70,7 @@ def test_equality_covers_requests_limit_name_and_metadata() -> None:
     assert small() == small()
     assert hash(small()) == hash(small())
     assert small() != small().renamed("x")
-    assert small() != small().with_metadata(a=1)
+    assert small() != small().replaced(metadata={"a": 1})
     assert small() != Instance(small().requests, 9, "small")
     assert small() != Instance(small().requests[:2], 8, "small")
     assert small() != "small"
@@ -97,7 +97,7 @@ def test_digest_is_the_documented_hash(instance: Instance) -> None:
 
 @given(instances())
 def test_pickle_and_copies_keep_everything(instance: Instance) -> None:
-    instance = instance.with_metadata(origin={"seed": 3}).renamed("n")
+    instance = instance.replaced(metadata={"origin": {"seed": 3}}).renamed("n")
     instance.digest, instance.volumes  # noqa: B018 (cached values must not get in the way)
     for twin in (
         pickle.loads(pickle.dumps(instance)),  # noqa: S301 (our own bytes)

@@ -224,7 +224,7 @@ def test_metadata_json_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path,
     for _ in range(2):
         before = path.read_bytes() if path.exists() else None
         with pytest.raises(InvalidTypeError, match="metadata"):
-            save(small().with_metadata(extra=value), path)
+            save(small().replaced(metadata={"extra": value}), path)
         assert [one.read_bytes() for one in tmp_path.iterdir()] == ([before] if before else [])
         save(small(), path)
 
@@ -234,7 +234,7 @@ def test_metadata_json_cannot_hold_is_refused_and_leaves_no_file(tmp_path: Path,
 def test_known_bounds_travel_with_the_instance(tmp_path, schedule, below, text) -> None:
     upper = schedule.total_latency
     lower = max(0, upper - below)
-    bounds = KnownBounds(upper, lower, lower, tuple(schedule.start_times.tolist()), text)
+    bounds = KnownBounds(upper, lower, lower, schedule.start_times.tolist(), text)
     instance = bounds.attached_to(schedule.instance)
     assert known_bounds(instance) == bounds
     assert instance.digest == schedule.instance.digest

@@ -34,10 +34,10 @@ def test_copies_keep_the_rule(tmp_path: Path) -> None:
         instance.renamed(None),
         deepcopy(instance),
         load(tmp_path / "one.json"),
-        instance.under(MemoryRule()).under(BLOCKS),
+        instance.replaced(memory_rule=MemoryRule()).replaced(memory_rule=BLOCKS),
     ]
     assert all(copy == instance and copy.memory_rule == BLOCKS for copy in copies)
-    assert instance.with_metadata(a=1).memory_rule == BLOCKS
+    assert instance.replaced(metadata={"a": 1}).memory_rule == BLOCKS
     workload = Workload.from_instance(instance)
     for copy in (workload, workload.faster(2), workload.renamed("b", {})):
         assert copy.memory_rule == BLOCKS
@@ -52,11 +52,11 @@ def test_the_rule_tells_instances_apart_and_the_default_changes_nothing() -> Non
     assert arrivals.digest == "e150aa75dd6875b4136b0d417fbc1b4cca2f6078f4409a5b38e477eef20b2a52"
     assert repr(plain) == "Instance(2 requests, memory_limit=19)"
     rules = [MemoryRule(), NEXT, BLOCKS, MemoryRule(4), MemoryRule(4, "next")]
-    assert len({plain.under(rule).digest for rule in rules}) == len(rules)
-    assert len({arrivals.under(rule).digest for rule in rules}) == len(rules)
-    assert plain.under(NEXT) != plain
-    assert "block_size 4, emitted_token next" in repr(plain.under(BLOCKS))
-    assert "block_size 4, emitted_token next" in repr(arrivals.under(BLOCKS))
+    assert len({plain.replaced(memory_rule=rule).digest for rule in rules}) == len(rules)
+    assert len({arrivals.replaced(memory_rule=rule).digest for rule in rules}) == len(rules)
+    assert plain.replaced(memory_rule=NEXT) != plain
+    assert "block_size 4, emitted_token next" in repr(plain.replaced(memory_rule=BLOCKS))
+    assert "block_size 4, emitted_token next" in repr(arrivals.replaced(memory_rule=BLOCKS))
 
 
 def test_a_schedule_before_round_0_is_examined_in_blocks() -> None:

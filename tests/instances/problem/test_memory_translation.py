@@ -67,7 +67,7 @@ def test_a_workload_keeps_how_prompts_are_held() -> None:
     assert relaxed(chunks).memory_rule == MemoryRule(prompt_allocation="chunks")
     again = relaxed(chunks)
     assert relaxed(again) is again
-    assert again.digest != relaxed(chunks.under(MemoryRule(2, "next"))).digest
+    assert again.digest != relaxed(chunks.replaced(memory_rule=MemoryRule(2, "next"))).digest
 
 
 def test_translations_keep_replicas() -> None:

@@ -214,11 +214,11 @@ TIMED = Workload([0.0, 0.5, 1.0], *LENGTHS, replicas=2, **MACHINE)
 @pytest.mark.parametrize("problem", [FLEET, TIMED], ids=["rounds", "seconds"])
 def test_one_replica_is_the_problem_as_it_was(problem: Instance | Workload) -> None:
     alone = problem.alone()
-    assert (alone.replicas, alone.digest) == (1, problem.with_replicas(1).digest)
-    assert len({problem.with_replicas(count).digest for count in (1, 2, 3)}) == 3
+    assert (alone.replicas, alone.digest) == (1, problem.replaced(replicas=1).digest)
+    assert len({problem.replaced(replicas=count).digest for count in (1, 2, 3)}) == 3
     assert "replicas=2" in repr(problem)
     assert "replicas" not in repr(alone)
-    kept = [problem.of([0, 2]), problem.under(MemoryRule(block_size=2))]
+    kept = [problem.of([0, 2]), problem.replaced(memory_rule=MemoryRule(block_size=2))]
     assert [one.replicas for one in kept] == [2, 2]
     assert problem.alone([0, 2]).ids == (0, 2)
 

@@ -25,7 +25,7 @@ from online.trials.intervals import Interval
 TIME = AffineTime(0.02, 2e-4, 1e-6)
 WORKLOAD = Workload([0.0, 1.0, 2.0], [3, 3, 3], [2, 3, 4], memory_limit=20, batch_time=TIME)
 SJF, AGED = "vllm(order=shortest-job)", "vllm(ageing=5, order=shortest-output)"
-FLEET = {"workload": WORKLOAD.with_replicas(2)}
+FLEET = {"workload": WORKLOAD.replaced(replicas=2)}
 LEVEL = {"level": ServiceLevel(latency=9.0, first_token=2.0)}
 LATE = "lp-swap", "sorted-lp"
 

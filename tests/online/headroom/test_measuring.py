@@ -190,7 +190,7 @@ def test_requests_on_time_by_number_of_replicas(fleet: Headroom) -> None:
     question, rows = fleet.question, record(fleet)["service_level"]["by_replicas"]
     assert [one["replicas"] for one in rows][:2] == [2, 3]
     for row in rows:
-        load = question.workload.with_replicas(row["replicas"])
+        load = question.workload.replaced(replicas=row["replicas"])
         run = online.simulate(load, "vllm", router=question.router_of(row["replicas"]))
         assert row["on_time"] == Fraction(int(run.on_time(LEVEL).sum()), len(load))
         assert row["on_time"] <= row["attainable"].lower
@@ -253,5 +253,5 @@ def test_the_load_of_two_requests_by_hand(rule: MemoryRule, held: int) -> None:
     workload = Workload([5.0, 15.0], [3, 1], [2, 1], memory_rule=rule, **machine)
     for count in (1, 2):
         load = (0.5 * (4 + 1) + 0.35 * held) / 10 / count
-        assert Question(workload.with_replicas(count)).load == pytest.approx(load)
+        assert Question(workload.replaced(replicas=count)).load == pytest.approx(load)
     assert Question(Workload([0.0, 0.0], [3, 1], [2, 1], **machine)).load is None

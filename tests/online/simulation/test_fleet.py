@@ -52,7 +52,7 @@ def assert_single_runs(fleet: Any, run: Run, policy: Any, **options: Any) -> Non
 def test_replicas_run_like_single_machines(policy: str, in_seconds: bool) -> None:
     for seed, router in enumerate(ROUTERS):
         rule = MemoryRule(block_size=1 + seed % 3)
-        fleet = drawn(seed, 2 + seed % 2, in_seconds=in_seconds).under(rule)
+        fleet = drawn(seed, 2 + seed % 2, in_seconds=in_seconds).replaced(memory_rule=rule)
         options: Any = {"max_rounds": 800, "level": LEVEL}
         run = online.simulate(fleet, policy, router=router, seed=seed, **options)
         assert_single_runs(fleet, run, policy, **options)

@@ -54,7 +54,7 @@ def test_chunks_pauses_evictions_and_kept_tokens_are_all_there(time: Any) -> Non
     done = []
     for policy in POLICIES:
         for seed in range(6):
-            run = online.simulate(crowded(seed).with_batch_time(time), policy)
+            run = online.simulate(crowded(seed).replaced(batch_time=time), policy)
             if run.status == "completed":
                 check(run)
                 done.append(run)
@@ -77,7 +77,7 @@ def test_a_long_prompt_in_small_chunks_finds_more_before_it_each_round() -> None
 
 
 def test_a_run_in_seconds_with_prefill_rounds_has_no_schedule() -> None:
-    run = online.simulate(crowded(1).with_batch_time(TILED), "mc-sf", prefill_rounds=1)
+    run = online.simulate(crowded(1).replaced(batch_time=TILED), "mc-sf", prefill_rounds=1)
     with pytest.raises(online.NoScheduleError, match="prefill rounds"):
         _ = run.schedule
 

@@ -71,7 +71,9 @@ def test_decimals_are_what_they_are_written_as() -> None:
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_ratios_to_every_goal(replicas: int) -> None:
-    instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6).with_replicas(replicas)
+    instance = Instance.from_arrays([2, 1, 1], [2, 3, 1], memory_limit=6).replaced(
+        replicas=replicas
+    )
     router = {"router": "least-requests"} if replicas > 1 else {}
     run = online.simulate(instance, "fcfs", **router)
     for goal in ("latency", hindsight.OnTime(ServiceLevel(latency=3))):

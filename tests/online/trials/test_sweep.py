@@ -117,7 +117,7 @@ def test_predictions_are_given_by_name_or_as_models() -> None:
 
 
 def test_fleets_take_each_router() -> None:
-    trials = online.sweep([SMALL.with_replicas(2)], "fcfs", router=["least-requests", "random"])
+    trials = online.sweep([SMALL.replaced(replicas=2)], "fcfs", router=["least-requests", "random"])
     assert [one.router for one in trials] == ["least-requests", "random"]
     assert all(one.is_proved for one in trials)
 

@@ -137,7 +137,7 @@ def serve(task: Task, schedulers: Schedulers, given: Given) -> list[Any]:
     # The second opinion stays what it is.
     time = TIMES[model] if model == "roofline" else seconds_of(given, TIMES[model])
     run = simulate(
-        source.with_batch_time(time), make_policy(policy, **parameters), prefill_rounds=1
+        source.replaced(batch_time=time), make_policy(policy, **parameters), prefill_rounds=1
     )
     span = float(source.arrival_times[-1] - source.arrival_times[0])
     return [

@@ -75,7 +75,7 @@ def simulated(task: Task, given: Given) -> tuple[float, int]:
     """Return mean latency and evictions."""
     policy, prediction, place, seed = task
     run = simulate(
-        subset(*place, seed).with_batch_time(seconds_of(given)),
+        subset(*place, seed).replaced(batch_time=seconds_of(given)),
         make_policy(POLICIES[policy]),
         seed=seed,
         predictions=MODELS[prediction] if prediction else ExactPredictions(),
