@@ -19,11 +19,11 @@ from instances.version import __version__  # noqa: F401
 if TYPE_CHECKING:
     from .certificates.checking import check_certificate as check_certificate
     from .certificates.format import CertificateError as CertificateError
-    from .certificates.format import CertificateTooLargeError as CertificateTooLargeError
     from .certificates.format import MalformedCertificateError as MalformedCertificateError
     from .certificates.format import read_certificate as read_certificate
     from .certificates.writing import make_certificate as make_certificate
     from .certificates.writing import write_certificate as write_certificate
+    from .exact.own_models import solve_model as solve_model
     from .exact.pyomo_model import build_model as build_model
     from .exact.second_opinion import second_opinion as second_opinion
     from .exact.solution_files import read_solution as read_solution
@@ -48,11 +48,11 @@ _NAMES = {
     "certificates.checking": ("check_certificate",),
     "certificates.format": (
         "CertificateError",
-        "CertificateTooLargeError",
         "MalformedCertificateError",
         "read_certificate",
     ),
     "certificates.writing": ("make_certificate", "write_certificate"),
+    "exact.own_models": ("solve_model",),
     "exact.pyomo_model": ("build_model",),
     "exact.second_opinion": ("second_opinion",),
     "exact.solution_files": ("read_solution",),

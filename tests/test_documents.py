@@ -47,12 +47,8 @@ from documents import (
 )
 from effort import examples, sweep
 
-from hindsight import (
-    CertificateError,
-    CertificateTooLargeError,
-    MalformedCertificateError,
-    check_certificate,
-)
+from hindsight import CertificateError, MalformedCertificateError, check_certificate
+from hindsight.certificates.format import CertificateTooLargeError
 from instances import MemoryRule
 
 LARGEST_INTEGER, LARGEST_TOKEN_COUNT = 2**53, 2**31 - 1

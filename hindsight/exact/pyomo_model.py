@@ -278,6 +278,10 @@ def model_of(
             rows.setdefault(name, {})[key] = body == upper if is_equation else body <= upper
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
+    if not starts.optional:
+        # `solve_model` reads this attribute. It is not a component of the Pyomo model, so solvers
+        # and files ignore it.
+        model.built_of = starts.instance, goal, program
     return model
 
 

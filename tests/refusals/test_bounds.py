@@ -6,10 +6,19 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 from refusals import Rows, assert_refused, each, refused
 
 import hindsight
-from hindsight import OnTime, build_model, make_certificate, relax, second_opinion, solve
+from hindsight import (
+    OnTime,
+    build_model,
+    make_certificate,
+    relax,
+    second_opinion,
+    solve,
+    solve_model,
+)
 from instances import (
     Instance,
     InvalidTypeError,
@@ -148,6 +157,8 @@ VALUES: Rows = [
     (lambda: build_model(SMALL, "denser"), "dense, sparse"),
     *each(lambda form: build_model(SMALL, form, horizon=5), "horizon", "dense", "sparse"),
     (lambda: build_model(SMALL, path="model.txt"), r"path = 'model.txt' does not end in .lp or"),
+    (lambda: solve_model(pyo.ConcreteModel()), "must be made by build_model"),
+    *given(partial(solve_model, build_model(SMALL)), time_limit=[-1, NAN], threads=[0], seed=[-1]),
     (lambda: solved(bounds="volume"), "bound = 'volume' is not FILE.py:NAME"),
     (lambda: paper_bounds.optimum_lower_bound(WEIGHTED), "lemma counts every request alike"),
     (lambda: preempted(goal="makespan"), "preemption = 'keep' requires the goal 'latency'"),
@@ -160,6 +171,7 @@ TYPES: Rows = [
     *given(solved, time_limit=["10", True], threads=[1.5], seed=[0.5], start=[[0] * 5]),
     *each(solve, "is neither an Instance nor a Workload", 3),
     *each(lambda value: solved(bounds=lambda _: value), "neither a whole number nor", "12"),
+    (lambda: solve_model("model.lp"), "ConcreteModel"),  # type: ignore[arg-type]
     (lambda: solved(bounds=3), "is neither a function nor FILE.py:NAME of one"),
     (lambda: second_opinion(WORK), "is not an Instance"),  # type: ignore[arg-type]
     (lambda: solve(ONE, goal=OnTime([30])), r"level = \[30\] is neither a ServiceLevel nor a list"),

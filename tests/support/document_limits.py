@@ -7,8 +7,9 @@ import re
 
 from documents import FILE, NAMES, TIGHT, tight
 
-from hindsight import CertificateTooLargeError, check_certificate
+from hindsight import check_certificate
 from hindsight.certificates import limits
+from hindsight.certificates.format import CertificateTooLargeError
 
 
 def least_limits(name: str) -> dict[str, int]:

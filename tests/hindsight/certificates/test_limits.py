@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from documents import LEAST_LIMITS, NAMES, tight
 
-from hindsight import CertificateTooLargeError, check_certificate
+from hindsight import check_certificate
 from hindsight.certificates import limits
+from hindsight.certificates.format import CertificateTooLargeError
 
 
 @pytest.mark.parametrize("name", NAMES)
