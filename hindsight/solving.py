@@ -117,10 +117,9 @@ def solve_in_rounds(
     SolverError
         HiGHS failed.
     """
-    given: Instance = problem.source
-    is_makespan, start = problem.goal == "makespan", search.start
+    given, start = problem.source, search.start
     proved: tuple[int, Proof] | None = None
-    moved = None if is_makespan else compress(given)
+    moved = None if problem.goal == "makespan" else compress(given)
     interval = Interval(replace(problem, source=moved.instance) if moved else problem, search)
     with search.clock.listening(), interval.kept_when_interrupted():
         if moved is None:
@@ -132,7 +131,8 @@ def solve_in_rounds(
         is_open = not interval.is_proved and interval.stop_reason != "interrupted"
         if is_open and problem.goal_name == "total latency":
             flow_bound = small_transportation_bound(interval.problem.below)
-            interval.prove(flow_bound or 0, "transportation")
+            if flow_bound is not None:
+                interval.prove(flow_bound, "transportation")
     interval.refuse_false_claims()
     if interval.proof is not None and moved is not None:
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)

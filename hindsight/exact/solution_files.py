@@ -79,9 +79,8 @@ def _counts(path: str | os.PathLike[str], instance: Instance) -> dict[tuple[int,
         instance does not allow.
     """
     counts = {}
-    for row, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), 1):
-        if line.startswith("# Rows"):
-            break
+    columns = read_bytes(path).decode("utf-8", "replace").partition("\n# Rows")[0]
+    for row, line in enumerate(columns.splitlines(), 1):
         if not (found := _VARIABLE.match(line.strip())):
             continue
         index, start, value = int(found[1]), int(found[2]), found[3]
@@ -96,7 +95,8 @@ def _counts(path: str | os.PathLike[str], instance: Instance) -> dict[tuple[int,
         if not (0 <= count <= len(instance) and abs(float(value) - count) <= INTEGRAL):
             raise FileFormatError(path, f"{name} = {value} is not a count of starts", row=row)
     if not counts:
-        raise FileFormatError(path, "has no variable x(i_t) of a solution of build_model's model")
+        advice = "models need symbolic_solver_labels, solutions of HiGHS style 0 or 4"
+        raise FileFormatError(path, f"has no variable x(i_t) of build_model: {advice}")
     return counts
 
 

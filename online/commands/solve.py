@@ -18,8 +18,8 @@ from .json_output import answer, check_json, instance_fields
 from .options import DEFAULT_SECONDS, limit_of
 from .sources import parse_source, read_instances
 
-CERTIFICATE_SHARE = 0.25
-"""Share of the time limit that is kept for the proof in the certificate, if one is wanted."""
+CERTIFICATE_SHARE, LEAST_PROOF_SECONDS = 0.25, 2.0
+"""Share of the time limit that is kept for the proof in a certificate, and its least seconds."""
 
 RELAXATION = "relaxation"
 RELAXATION_GAP = 0.01
@@ -83,12 +83,12 @@ def solve(  # noqa: PLR0913
     bound : FILE.py:NAME
         Custom lower bound; repeatable.
     certificate : FILE.json
-        Write a proof that verify checks. A quarter of the time limit is kept for it. If a proof
-        takes longer, a proof of a weaker bound is written.
+        Write a proof that verify checks. It gets a quarter of the time limit, but at least two
+        seconds. If a proof takes longer, a proof of a weaker bound is written.
     crosscheck : FLAG
         Solve again with PuLP and CBC.
     export : FILE
-        Only write the integer program, as .lp or .mps.
+        Only write the integer program in its dense form, as .lp or .mps.
     out : FILE.json
         Write the instance with the bounds and the schedule found.
     json : FILE
@@ -131,7 +131,7 @@ def solve(  # noqa: PLR0913
         result = _search(instance, options, limit and limit - kept, out, crosscheck)
         answered = _described(result)
         if certificate is not None:
-            left = limit and max(0.0, limit - result.runtime)
+            left = limit if limit is None else max(LEAST_PROOF_SECONDS, limit - result.runtime)
             answered["certificate"] = _certified(result, certificate, left, notes)
         if crosscheck and result.stop_reason != "interrupted":
             answered["cbc"] = _crosschecked(result, limit)

@@ -50,6 +50,8 @@ def test_a_time_limit_gives_an_interval_and_a_certificate(ok: Ok, tmp_path: Path
     verified = json.loads((tmp_path / "proof.json").read_text("utf-8"))["lower_bound"]
     assert shown["certificate lower bound rounds"] == str(verified)
     assert verified <= int(shown[CERTIFIED])
+    # Prices that the solve has are written at any time limit: they prove more than no waiting.
+    assert verified > lower - low
 
 
 def test_the_preemptive_optimum_is_named(ok: Ok, tmp_path: Path) -> None:

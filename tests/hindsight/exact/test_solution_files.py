@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import highspy
+import pyomo.environ as pyo
 import pytest
 from brute_force import optimal_total_latency, total_latency_by_definition
 
@@ -21,9 +22,13 @@ RAW, SPARSE = 0, 4
 def written_by_highs(
     folder: Path, formulation: Any = "dense", suffix: str = ".lp", style: int = RAW
 ) -> Path:
-    model, solution = folder / f"model{suffix}", folder / "solution.txt"
+    model = folder / f"model{suffix}"
     hindsight.build_model(INSTANCE, formulation, path=model)
-    solver = highspy.Highs()
+    return solved_by_highs(model, style)
+
+
+def solved_by_highs(model: Path, style: int = RAW) -> Path:
+    solution, solver = model.with_name("solution.txt"), highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.readModel(str(model))
     solver.run()
@@ -66,6 +71,14 @@ def test_what_highs_writes(tmp_path: Path, formulation: str, suffix: str, style:
     assert total_latency_by_definition(INSTANCE, schedule.start_times.tolist()) == OPTIMUM
 
 
+def test_a_model_with_added_rows_is_written_and_read_back(tmp_path: Path) -> None:
+    model: Any = hindsight.build_model(INSTANCE)
+    model.first = pyo.Constraint(expr=model.x[1, STARTS[1] + 1] == 1)
+    model.write(str(tmp_path / "rows.lp"), io_options={"symbolic_solver_labels": True})
+    schedule = hindsight.read_solution(solved_by_highs(tmp_path / "rows.lp"), INSTANCE)
+    assert schedule.start_times[1] == STARTS[1] + 1
+
+
 @pytest.mark.parametrize("written", [as_gurobi, as_scip])
 def test_what_gurobi_and_scip_write(tmp_path: Path, written: Any) -> None:
     path = tmp_path / "model.sol"
@@ -92,7 +105,7 @@ GOOD = as_gurobi(STARTS)
         (GOOD + "x(1_99) inf\n", "'inf' is not a number"),
         (GOOD + "x(5_0) 1\n", r"x\(5_0\) is not a start of this instance.*another model"),
         (as_gurobi(TOGETHER), "is not a schedule of this instance: .*memory"),
-        ("y 1\nz 0\n", "has no variable"),
+        ("x1 1\nx2 0\n", "has no variable x.*symbolic_solver_labels.* style 0 or 4"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, reason: str) -> None:

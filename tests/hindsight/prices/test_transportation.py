@@ -55,6 +55,8 @@ def test_it_bounds_the_optimum_and_exceeds_the_closed_form() -> None:
 def test_a_large_network_is_passed_over() -> None:
     instance = Instance.from_arrays([5] * 300, [50] * 300, memory_limit=100)
     assert small_transportation_bound(instance) is None
+    result = hindsight.solve(instance, method="beams", time_limit=0)
+    assert "transportation" not in result.bounds
 
 
 def test_a_solve_without_time_proves_what_the_flow_does() -> None:
