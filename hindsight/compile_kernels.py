@@ -50,7 +50,7 @@ def compile_kernels() -> None:
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
     prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
-    GraphSearch(interval).run(prices, never)
+    GraphSearch(interval).run(prices, 0, never)
 
     # The first schedule and prices leave work for each loop for preemptive schedules.
     interval = Interval(Problem(instance, preemption="keep"))

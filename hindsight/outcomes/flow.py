@@ -23,7 +23,8 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from hindsight.outcomes.interval import Interval
-from hindsight.runtime.clock import SLICE_SECONDS, never
+from hindsight.runtime.clock import SLICE_SECONDS, Clock, never
+from hindsight.runtime.search import Search
 
 BACKGROUND = "background"
 """Name of the thread that runs the background search."""
@@ -104,9 +105,7 @@ class Background:
         runs the last step.
     share : float, default 0.0
         Largest share of time that `must_stop` may spend on the last step. It is a share of the time
-        since the end of the ``after`` seconds.
-    after : float, default 0.0
-        Number of seconds, from the first call of `running`, in which `must_stop` runs no step.
+        since the first call of `running`.
     """
 
     def __init__(
@@ -115,10 +114,9 @@ class Background:
         cores: int,
         *steps: Callable[[Interval], bool | None],
         share: float = 0.0,
-        after: float = 0.0,
     ) -> None:
         self._interval, self._cores, self._steps, self._share = interval, cores, steps, share
-        self._after, self._begun, self._spent = after, math.inf, 0.0
+        self._begun, self._spent = math.inf, 0.0
         # Queue of length 1: a better schedule replaces the one before.
         self._found: deque[Any] = deque(maxlen=1)
         self._over = Event()
@@ -133,7 +131,7 @@ class Background:
         ended, and offers its last schedule. An error of the search is raised here, or earlier where
         its schedules are taken.
         """
-        self._begun = min(self._begun, self._interval.clock.seconds() + self._after)
+        self._begun = min(self._begun, self._interval.clock.seconds())
         if self._cores == 1 or not wanted or self._interval.is_done():
             yield
             return
@@ -153,13 +151,16 @@ class Background:
         self._interval.is_done()
 
     def _search(self) -> None:
-        apart = self._interval.apart(self._found.append, self._over.is_set)
+        # The second thread has an interval of its own, which puts better schedules into the queue.
+        clock = Clock(should_stop=self._over.is_set)
+        report = Search(clock, progress=lambda _: self._found.append(own.schedule))
+        own = Interval(self._interval.problem, report)
         with suppress(MemoryError):
             for step in cycle(self._steps):
                 if self._over.is_set():
                     return
-                apart.offer(self._interval.schedule)
-                if step(apart) is False:
+                own.offer(self._interval.schedule)
+                if step(own) is False:
                     return
 
     def _take(self) -> None:
@@ -187,7 +188,7 @@ class Background:
 
         If the search runs in a second thread, first offer the latest schedule that it found to the
         solve. Otherwise first run the last step of the search, if its runs in this function have
-        taken less than the share ``share`` of the time since the ``after`` seconds ended.
+        taken less than the share ``share`` of the time since the first call of `running`.
         """
         interval, clock = self._interval, self._interval.clock
         if self._thread is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.runtime.clock import SPARE_SECONDS, Clock
+from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.compilation import reported_compilations
 from hindsight.runtime.search import Search
 from instances import InvalidTypeError, InvalidValueError
@@ -61,16 +61,11 @@ class Interval:
         Number of local-search moves so far, and of partial schedules that beam searches extended.
     stop_reason : StopReason
         Why the solve ended. It is valid only after the end.
-    root_bound : int or None
-        Lower bound on the cost proved in exact arithmetic before any tree search, mostly by prices.
-        None before such a bound is proved.
     proof : Any
-        Proof of `root_bound` or of a larger lower bound. It consists of prices, or of a path graph,
-        whose nodes are sets of running requests. None if there is no proof.
+        Proof of the largest lower bound that was recorded with a proof. It consists of prices, or
+        of a path graph, whose nodes are sets of running requests. None if there is no proof.
     horizon : int
         Round by which every optimal schedule has completed; 0 until such a round is proved.
-    first_token_bound : float
-        Lower bound on the mean time to first token of every schedule, in seconds.
     served : int64 array
         Indices in ``source`` of the requests that `schedule` serves, shape (k,).
     log : list[Progress]
@@ -84,9 +79,8 @@ class Interval:
         self.bounds: dict[str, Bound] = {}
         self.phase, self.moves, self.horizon = "heuristics", 0, 0
         self.stop_reason: StopReason = "stalled"
-        self.root_bound: int | None = None
         self.proof: Any = None
-        self.first_token_bound = 0.0
+        self._proof_bound: int | None = None
         self.served: IntArray = np.arange(len(self.source))
         self.log: list[Progress] = []
         self.lower_bound: Any = 0
@@ -149,22 +143,6 @@ class Interval:
         that, so with a larger gap the lower bound is below the upper bound.
         """
         return not isinstance(self._cost, float) or self.lower_bound >= self._cost * (1 - NEAR)
-
-    def apart(self, found: Callable[[Any], object], must_stop: Callable[[], bool]) -> Interval:
-        """Return a new `Interval` for the same problem, with which a second thread can search.
-
-        The new interval shares no bounds and no schedule with this one.
-
-        Parameters
-        ----------
-        found : Callable[[Schedule], object]
-            The second thread calls it with each schedule that is better than its best one so far.
-        must_stop : Callable[[], bool]
-            The second thread polls it, and ends its search once it returns True.
-        """
-        search = Search(Clock(should_stop=must_stop), progress=lambda _: found(other.schedule))
-        other = Interval(self.problem, search)
-        return other
 
     def is_done(self) -> bool:
         """Return whether the solve must end; if so, record the reason in `stop_reason`."""
@@ -239,8 +217,8 @@ class Interval:
             Whether the bound is proved in exact arithmetic or with directed rounding, and not only
             by a floating-point solver.
         proof : Any, default None
-            Prices that prove the bound. If the bound exceeds the attribute `root_bound`, it is
-            stored there, and the prices are stored in the attribute `proof`.
+            Prices or path graphs that prove the bound. They are stored in the attribute `proof` if
+            the bound exceeds those of all earlier proofs.
 
         Raises
         ------
@@ -252,8 +230,8 @@ class Interval:
         exact: Any = as_exact(bound, None, "lower bound")
         if self._counts_late or not self.problem.in_seconds:
             exact = math.ceil(exact)
-        if proof is not None and (self.root_bound is None or exact > self.root_bound):
-            self.root_bound, self.proof = exact, proof
+        if proof is not None and (self._proof_bound is None or exact > self._proof_bound):
+            self._proof_bound, self.proof = exact, proof
         known = self.bounds.get(name)
         if known is None or (exact, certified) > (known.value, known.certified):
             self.bounds[name] = Bound(exact, certified)
@@ -355,7 +333,6 @@ class Interval:
             bounds=dict(self.bounds),
             stop_reason=self.stop_reason,
             runtime=self.clock.seconds(),
-            first_token_bound=self.first_token_bound,
             log=tuple(self.log),
             proof=self.proof,
         )

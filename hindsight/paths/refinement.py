@@ -44,10 +44,6 @@ class PathOutcome(NamedTuple):
         Proved lower bound on total latency, in rounds.
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
-    root_bound : int
-        Lower bound on total latency, in rounds, proved by those graphs whose paths may start a
-        request several times or never. The later graphs also record which requests have been
-        started (`PathRelaxation.sublimate`).
     most_nodes : int
         Number of nodes of the largest graph as built.
     is_whole : bool
@@ -59,7 +55,6 @@ class PathOutcome(NamedTuple):
 
     lower_bound: int
     start_times: IntArray | None
-    root_bound: int
     most_nodes: int
     is_whole: bool
     stages: tuple[PathStage, ...]
@@ -92,7 +87,7 @@ def refine(
     order = np.lexsort((np.arange(n), priced.kinds, -s, -o))
     followed = np.zeros(n, np.bool_)
     stages, largest = [PathStage(u)], 0
-    lower, root, gained, found = 0, 0, 1.0, None
+    lower, gained, found = 0, 1.0, None
     is_open, is_whole = priced.is_within, False
     if not is_open:
         lower = priced.limit + 1
@@ -114,7 +109,6 @@ def refine(
             try:
                 relaxation.climb(climb)
                 if followed.all():
-                    root = relaxation.lower_bound
                     steps, (hot, cold) = max(1, climb.iterations // 2), climb.heats
                     relaxation.sublimate(Climb(steps, (0.5 * hot, cold), 0.5 * climb.rate))
             finally:
@@ -126,7 +120,7 @@ def refine(
         is_whole = True
     except (StoppedEarlyError, TooLargeError, MemoryError):
         pass
-    return PathOutcome(lower, found, root or lower, largest, is_whole, tuple(stages))
+    return PathOutcome(lower, found, largest, is_whole, tuple(stages))
 
 
 def _next_ones(

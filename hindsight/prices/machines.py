@@ -114,14 +114,10 @@ class _Job(NamedTuple):
     moment: int
 
 
-def _jobs(
-    workload: Workload, minorant: AffineMinorant, output_lengths: Sequence[int]
-) -> tuple[list[_Job], int]:
+def _jobs(workload: Workload, minorant: AffineMinorant) -> tuple[list[_Job], int]:
     """Return one job per request, and the number of units of time per second.
 
     The times of the jobs are in this unit, which is so short that all are integers.
-    ``output_lengths`` replaces the output lengths of the workload: for bounds on the time to first
-    token, each is 1.
     """
     workload = relaxed(workload)
     # In units of 1 / ``unit`` seconds, all arrival times and all processing times p_i are integers.
@@ -134,9 +130,8 @@ def _jobs(
     unit = math.lcm(*(one.denominator for one in (*exact, *releases)))
     d0, d1, d2, e = (int(one * unit) for one in exact)
     jobs = []
-    for release, s, o in zip(
-        releases, workload.prompt_lengths.tolist(), output_lengths, strict=True
-    ):
+    lengths = workload.prompt_lengths.tolist(), workload.output_lengths.tolist()
+    for release, s, o in zip(releases, *lengths, strict=True):
         own = seconds = moment = 0
         for k in range(o, 0, -1):
             processed = d1 * (s if k == 1 else 1)
@@ -218,7 +213,7 @@ def mean_busy_prices(
     of the request served. With K replicas the price is that of a second of one replica. Floats
     suffice, because these prices are only the first ones of an ascent.
     """
-    jobs, unit = _jobs(workload, minorant, workload.output_lengths.tolist())
+    jobs, unit = _jobs(workload, minorant)
     times: list[float] = []
     prices: list[float] = []
     price, resumed = 0.0, -1
@@ -234,9 +229,7 @@ def mean_busy_prices(
     return times[::-1], prices[::-1]
 
 
-def machine_bounds(
-    workload: Workload, batch_time: object, output_lengths: Sequence[int] | None = None
-) -> dict[str, Fraction]:
+def machine_bounds(workload: Workload, batch_time: object) -> dict[str, Fraction]:
     """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
     "own time" adds the least times of all requests, each alone. "one machine" is the least total
@@ -253,8 +246,6 @@ def machine_bounds(
         Requests at their arrival times.
     batch_time : BatchTime
         A batch time that `affine_minorants` supports.
-    output_lengths : sequence of int or None, default None
-        Output lengths to use instead of those of the workload.
 
     Raises
     ------
@@ -263,16 +254,7 @@ def machine_bounds(
     """
     best: dict[str, Fraction] = {}
     for minorant in affine_minorants(batch_time, workload.memory_limit):
-        jobs, unit = _jobs(workload, minorant, output_lengths or workload.output_lengths.tolist())
+        jobs, unit = _jobs(workload, minorant)
         for name, compute in _BOUNDS.items():
             best[name] = max(best.get(name, Fraction(0)), compute(jobs, unit))
     return best
-
-
-def first_token_bounds(workload: Workload, batch_time: object) -> dict[str, Fraction]:
-    """Return three lower bounds, by name, on the sum of all times to first token, in seconds.
-
-    They are the bounds on total latency that `machine_bounds` gives if every output length is 1.
-    Names, parameters and errors are those of `machine_bounds`.
-    """
-    return machine_bounds(workload, batch_time, [1] * len(workload))

@@ -9,44 +9,40 @@ integers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import PricedInstance, TooLargeError
-from hindsight.paths.growth import BEYOND, LARGE, GraphGrowth
 from hindsight.paths.refinement import refine
 from hindsight.paths.relaxation import Climb
 from hindsight.prices.states import PathPrices, StatePrices
-from hindsight.runtime.clock import Clock
 from hindsight.runtime.resources import available_bytes
 from instances import Schedule
 from instances.arrays import IntArray
 
-BYTES_A_NODE = 80
-"""Bytes of memory that a path graph needs per node, as measured on large graphs."""
+BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
+"""Estimated bytes of memory and seconds that a path graph needs per node."""
 
-MOST_NODES, MEMORY_SHARE = 200_000_000, 0.6
-"""Largest number of nodes of a path graph. Largest share of the available memory for its nodes."""
+MOST_NODES, SHARE = 200_000_000, 0.6
+"""Largest number of nodes of a path graph, and largest share of the available memory and of the
+time left for one graph. The first graph gets `FIRST_PART` of it, as its size is unsure."""
 
-EXPECTED = 300_000.0, 0.05
-"""Initial estimates for a path graph of all schedules up to a limit on total latency: its nodes N
-if the limit is the lower bound from prices, and the increase of log(N) per round of the limit."""
+FIRST_PART = 0.03
+
+FIRST_NODES, GROWTH = 300_000.0, 0.05
+"""Expected nodes of a path graph of all schedules up to a limit on total latency: `FIRST_NODES` if
+the limit is the lower bound from prices, before any graph was built. With each round of the limit,
+the logarithm of the number of nodes rises by about `GROWTH`."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
-FIRST_PART = 0.03
-"""Share of the allowed nodes and time for the first path graph, as first predictions are unsure."""
+LEAST_ROOM, ROOM = 1_000_000, 5.0
+"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM`."""
 
-AT_ONCE = 0.7
-"""The first path graph contains all schedules better than the best one if (upper bound) - (bound
-from prices) is at most AT_ONCE times the largest value for which a graph is predicted to fit."""
-
-TIME_SHARE = 0.7
-"""Largest predicted time to build a path graph, as a share of the time left for the solve."""
-
-SPARE_ROOM = 5.0
-"""A path graph is abandoned, and predictions corrected, at this multiple of its predicted nodes."""
+BEYOND = 2.0
+"""A path graph that is abandoned at its limit of N nodes counts as one of BEYOND * N nodes."""
 
 LEAST_STEPS = 32
 """Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at
@@ -57,34 +53,38 @@ class GraphSearch:
     """Search by path graphs for one machine, with memory in tokens or in blocks.
 
     A path graph contains every schedule whose total latency is at most a given limit as a path. Its
-    nodes record, at each time between two rounds, which requests run and their starts.
+    nodes record, at each time between two rounds, which requests run and their starts. The *reach*
+    of a graph is its limit minus the lower bound on total latency that state prices prove, in
+    rounds. The number of nodes grows about exponentially with the reach.
 
     Parameters
     ----------
     interval : Interval
         The bounds and the best schedule of the solve, which the search improves.
-
-    Attributes
-    ----------
-    growth : GraphGrowth
-        Prediction of the sizes of further graphs from those built so far.
-    root_bound : int
-        Largest lower bound on total latency proved by graphs whose paths may start a request
-        several times or never (`hindsight.paths.refinement.PathOutcome`).
-    proved : int
-        Largest lower bound on total latency proved by any graph.
     """
 
     def __init__(self, interval: Interval) -> None:
-        self._interval, self._room = interval, MOST_NODES
-        self.growth = GraphGrowth(*EXPECTED, len(interval.source))
-        self.root_bound = self.proved = 0
+        self._interval, self._is_tried = interval, False
+        # Reach and number of nodes of the last graph, from which the next one is predicted.
+        self._reach, self._nodes = 0, FIRST_NODES
 
-    def run(self, prices: tuple[IntArray, IntArray], must_stop: Callable[[], bool]) -> None:
+    def nodes(self, reach: float) -> float:
+        """Return the expected number of nodes of a path graph with this reach.
+
+        The reach is the limit on total latency of the graph's schedules minus the lower bound that
+        state prices prove, in rounds.
+        """
+        return self._nodes * math.exp(min(100.0, GROWTH * (reach - self._reach)))
+
+    def run(
+        self, prices: tuple[IntArray, IntArray], root: int, must_stop: Callable[[], bool]
+    ) -> None:
         """Prove growing lower bounds, each by graphs for a larger limit on total latency.
 
-        The search ends when the solve is done, or when no useful graph is likely to fit into memory
-        and into the time left.
+        The limit of the next graph is the largest one below the upper bound whose graph is likely
+        to fit into memory and into the time left. It is the mean of the lower bound and the least
+        limit whose graph did not fit, if that is smaller. The search ends when the solve is done,
+        or when the limit would exceed the lower bound by too little (`LEAST_STEPS`).
 
         Parameters
         ----------
@@ -94,73 +94,59 @@ class GraphSearch:
             request with m tokens held and r rounds to go at epoch tau, the time between rounds tau
             and tau + 1. W has shape (T,): for each epoch, the largest total price of states of
             requests that fit into memory together.
+        root : int
+            Lower bound on total latency that the prices prove, in rounds.
         must_stop : Callable[[], bool]
             Called many times per second during the search. It returns True once the solve is done:
             the graph under construction is then abandoned. The caller may use these calls to
             improve the best schedule of the solve meanwhile.
         """
-        interval = self._interval
-        room = int(MEMORY_SHARE * available_bytes()) // BYTES_A_NODE
-        self._room = max(1, min(MOST_NODES, room))
-        too_large = interval.upper_bound
+        interval, too_large = self._interval, self._interval.upper_bound
+        room = max(1, min(MOST_NODES, int(SHARE * available_bytes()) // BYTES_A_NODE))
         while not interval.is_done():
-            limit = self.next_limit(too_large)
-            if limit is None:
+            most = min(room, SHARE * interval.clock.seconds_left() / SECONDS_A_NODE)
+            most = max(1.0, most if self._is_tried else FIRST_PART * most)
+            reach = self._reach + int(math.log(most / self._nodes) / GROWTH)
+            last = interval.upper_bound - 1
+            least = min(last, interval.lower_bound + (last - root) // LEAST_STEPS)
+            limit = min(last, root + reach if self._is_tried else max(least, root + reach))
+            if limit >= too_large:
+                limit = (interval.lower_bound + too_large) // 2
+            if not least <= limit < too_large:
                 break
-            if not self._refine(prices, limit, must_stop):
+            if not self._refine(prices, root, limit, room, must_stop):
                 too_large = limit
 
-    def next_limit(self, too_large: int) -> int | None:
-        """Return the limit on total latency of the next graph, or None to build no further graph.
-
-        It is the largest limit below the upper bound whose graph is likely to fit into memory and
-        into the time left. ``too_large`` is the least limit whose graph did not fit, or the upper
-        bound if all graphs did. A limit of ``too_large`` or more is replaced by the mean of
-        ``too_large`` and the lower bound. None is returned if the limit would exceed the lower
-        bound by too little (`LEAST_STEPS`).
-        """
-        interval, growth = self._interval, self.growth
-        root, last = interval.root_bound or 0, interval.upper_bound - 1
-        room, seconds = self._room, TIME_SHARE * interval.clock.seconds_left()
-        reach = growth.reach(room, seconds)
-        least = min(last, interval.lower_bound + (last - root) // LEAST_STEPS)
-        if not growth.is_tried:
-            if AT_ONCE * reach < last - root:
-                reach = growth.reach(FIRST_PART * room, FIRST_PART * seconds)
-            reach = max(reach, least - root)
-        limit = min(last, root + int(reach))
-        if limit >= too_large:
-            limit = (interval.lower_bound + too_large) // 2
-        return limit if least <= limit < too_large else None
-
     def _refine(
-        self, prices: tuple[IntArray, IntArray], limit: int, must_stop: Callable[[], bool]
+        self,
+        prices: tuple[IntArray, IntArray],
+        root: int,
+        limit: int,
+        room: int,
+        must_stop: Callable[[], bool],
     ) -> bool:
         """Build finer and finer path graphs for one limit, and record the bounds that they prove.
 
         An epoch is the time between two rounds. The paths of a graph contain all schedules whose
         total latency is at most the limit. The nodes of a finer graph record the starts of more
         requests. ``prices`` are the prices Q of states of requests and the epoch capacities W, as
-        for `run`. ``limit`` is the limit on total latency, in rounds. Return False if memory or
-        time did not suffice.
+        for `run`, and ``root`` is the bound that they prove. ``limit`` is the limit on total
+        latency, in rounds. ``room`` is the largest number of nodes that fit into memory. Return
+        False if memory or time did not suffice.
         """
-        interval, clock = self._interval, Clock()
-        root = interval.root_bound or 0
-        room = min(self._room, int(max(LARGE, SPARE_ROOM * self.growth.nodes(limit - root))))
+        interval = self._interval
+        room = min(room, int(max(LEAST_ROOM, ROOM * self.nodes(limit - root))))
         try:
             priced = PricedInstance(interval.source, *prices, limit)
         except (TooLargeError, MemoryError):
             return False
         outcome = refine(priced, room, CLIMB, must_stop)
-        self.root_bound = max(self.root_bound, outcome.root_bound)
         if outcome.start_times is not None:
             interval.offer(Schedule(interval.source, outcome.start_times))
         proved = min(outcome.lower_bound, interval.upper_bound)
-        if proved > max(self.proved, root):
-            self.proved = proved
-            interval.proof = PathPrices(StatePrices(prices[0]), proved - 1, outcome.stages)
-        interval.prove(proved, "paths")
-        nodes, factor = (outcome.most_nodes, 1.0) if outcome.is_whole else (room, BEYOND)
+        proof = PathPrices(StatePrices(prices[0]), proved - 1, outcome.stages)
+        interval.prove(proved, "paths", proof=proof)
+        nodes = outcome.most_nodes if outcome.is_whole else BEYOND * room
         if nodes and (outcome.is_whole or not interval.is_proved):
-            self.growth.learn(limit - root, factor * nodes, factor * clock.seconds())
+            self._is_tried, self._reach, self._nodes = True, limit - root, nodes
         return outcome.is_whole

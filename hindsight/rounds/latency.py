@@ -60,14 +60,10 @@ from .token_relaxation import TokenRelaxation
 MOVES, MOVE_SLICE = 100_000, 10_000
 """Number of moves of the first annealing of the request order; moves between two clock polls."""
 
-SHARES = {True: (0.05, 1.0), False: (0.4, 0.0)}
-"""Share of the time that ruin and recreate gets if there is one thread, and seconds before it
-begins. Key True: one machine with memory in tokens, where annealing also finds schedules and the
-price ascent gains more in the first second. Key False: memory in blocks, or replicas."""
-
-FEWEST_RUINED = 36
-"""Least number of requests for which ruin and recreate runs if there is one machine with memory in
-tokens. For fewer requests, the annealing of orders alone finds equally good schedules."""
+SHARES = {True: 0.05, False: 0.4}
+"""Share of the time that ruin and recreate gets if there is one thread and if there are state
+prices. Key True: one machine with memory in tokens, where annealing also finds schedules. Key
+False: memory in blocks, or replicas."""
 
 SEARCHED_STATES, MOST_STATES = 300_000, 1_500_000
 """Largest numbers of partial schedules in the exact search over them: in each phase (path graphs
@@ -75,7 +71,9 @@ gain more than further ones), and at any one epoch (time between two rounds). Th
 for 64 requests, about a gigabyte, and is smaller in proportion for more requests."""
 
 FEW_REQUESTS = 28
-"""Largest number of requests for which the exact search is likely to close the gap of bounds."""
+"""Largest number of requests for which the exact search is likely to close the gap of bounds. For
+one machine with memory in tokens, only more requests need ruin and recreate: for fewer, the
+annealing of orders alone finds equally good schedules."""
 
 FIRST_STEP = 0.002
 """The exact search first covers total latencies <= lower bound + FIRST_STEP x upper bound."""
@@ -86,21 +84,15 @@ width is the number of consecutive epochs (times between two rounds) with equal 
 few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until each epoch has its
 own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
 
-FADES = (1.0, 1.0, 0.5, 0.25)
-"""Factors on temperatures and step sizes of price ascents with ASCENT x (1, 2, 4, >= 8) steps."""
-
 LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
 lower bound that the prices prove would be much smaller for instances with few rounds."""
 
-SETTLED, FEW_NODES = 0.0035, 5_000_000
-"""`SETTLED`: path graphs wait for better state prices, which make them several times smaller, if
-the last ascent raised the lower bound by more than this share of the upper bound. `FEW_NODES`:
-largest expected number of nodes of a path graph that does not wait after the first phase."""
-
-CONVERGED = 0.002
-"""The price ascent ends once a phase raises the lower bound from state prices by at most this share
-of the upper bound, because path graphs then raise the bound more in the same time."""
+SETTLED, FEW_NODES = 0.003, 5_000_000
+"""State prices are settled once an ascent raised their bound by at most `SETTLED` times the upper
+bound. Path graphs wait for that, as better prices make them several times smaller, and then raise
+the bound more than a further ascent would. After the first ascent, graphs that are expected to have
+at most `FEW_NODES` nodes do not wait."""
 
 PATIENCE = 3
 """Number of turns of all parts without progress that end a solve without a time limit, for small
@@ -114,14 +106,12 @@ LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
 """Largest number of non-zeros in the memory constraints of an integer program that HiGHS solves
 next to heuristics, and of (request, start, replica) triples in the program of a fleet."""
 
-SEARCH_SHARE, UNDISTURBED, CYCLES = 0.7, 10.0, 7
-"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, number of
-seconds for which HiGHS runs alone first, and local-search runs in each turn of the heuristics."""
+SEARCH_SHARE, CYCLES = 0.7, 7
+"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and
+local-search runs in each turn of the heuristics."""
 
-OWN_SHARE, PRICED_SHARE = 0.3, 0.5
-"""For memory in blocks or replicas: share of the remaining time that HiGHS gets. `PRICED_SHARE`:
-the same if state prices have excluded starts too."""
-
+PROGRAM_SHARE = 0.4
+"""For memory in blocks or replicas: share of the remaining time that HiGHS gets."""
 
 BELOW_SHARE = 0.15
 """Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
@@ -178,12 +168,10 @@ class TotalLatency:
         self._method, self._has_states = method, has_states
         self._is_plain, n = interval.problem.is_plain, len(self._source)
         self._has_few_requests, self._in_tokens = n <= FEW_REQUESTS, relaxed(self._source)
-        self._is_ruined = not (has_states and self._is_plain) or n >= FEWEST_RUINED
-        threads = 1 if has_states else search.cores
-        self._heuristics = _Heuristics(interval, search.seed, threads, guides=has_states)
-        improve = partial(self._heuristics.step, runs=1 if has_states else CYCLES)
+        self._is_ruined = not (has_states and self._is_plain and self._has_few_requests)
+        improve = partial(self._improve, runs=1 if has_states else CYCLES)
         steps: list[Callable[[Interval], Any]] = [improve] * self._is_ruined
-        share, after = SHARES[self._is_plain] if has_states else (1 - SEARCH_SHARE, UNDISTURBED)
+        share = SHARES[self._is_plain] if has_states else 1 - SEARCH_SHARE
         if has_states and self._is_plain:
             # A state of the exact search is a partial schedule, and stores the starts of all
             # requests. So with more requests, fewer states fit into memory.
@@ -193,13 +181,20 @@ class TotalLatency:
             self._moves, self._step = MOVES, max(1, round(FIRST_STEP * interval.upper_bound))
             steps.insert(0, self._anneal)
         share *= self._is_ruined
-        self._schedules = Background(interval, search.cores, *steps, share=share, after=after)
+        self._schedules = Background(interval, search.cores, *steps, share=share)
+        # The linear relaxation, its latest result, and whether that is accurate enough or final.
+        self._relaxation: TokenRelaxation | None = None
+        self._relaxed: Relaxation | None = None
+        self._is_relaxed = False
+        # The searches, and the results of the relaxation that guide them, by the interval that gets
+        # the schedules: that of the solve, or one in the second thread.
+        self._searches: dict[Interval, Improvement] = {}
+        self._followed: dict[Interval, Relaxation] = {}
         self._graphs = GraphSearch(interval)
-        # State prices and capacities with the largest bound so far.
+        # State prices and capacities with the largest bound so far, this bound, and by how much the
+        # last price ascent raised it, in rounds. Number of price ascents.
         self._root: Any = None
-        # Number of price ascents, the largest bound from state prices so far, and by how much the
-        # last ascent raised it, in rounds.
-        self._ascents, self._priced_bound, self._gain = 0, 0, 0
+        self._root_bound = self._gain = self._ascents = 0
 
     def run(self) -> None:
         """Run the parts that fit the problem, until nothing improves the bounds.
@@ -207,12 +202,13 @@ class TotalLatency:
         With state prices, two threads and more than `FEW_REQUESTS` requests, the second thread
         improves schedules all the time.
         """
-        interval, heuristics, states = self._interval, self._heuristics, self._has_states
+        interval, states = self._interval, self._has_states
         plain, one = states and self._is_plain, states and self._source.replicas == 1
-        search = Part(partial(heuristics.step, interval), "search")
+        search = Part(partial(self._improve, interval), "search")
         search = search._replace(fits=not states and self._method != "mip")
-        relax = Part(heuristics.relax, "relaxation", fits=self._is_ruined)
-        programs = Part(self._solve_programs, "search", PRICED_SHARE if states else 1.0)
+        relax = Part(self._relax, "relaxation", fits=self._is_ruined)
+        is_whole = self._is_plain or self._method == "mip"
+        programs = Part(self._solve_programs, "search", 1.0 if is_whole else PROGRAM_SHARE)
         parts = [
             Part(self._schedules.advance, "heuristics", fits=plain),
             Part(self._start_prices, "relaxation", fits=states, once=True),
@@ -223,15 +219,12 @@ class TotalLatency:
             Part(self._search_states, "search", fits=plain),
             Part(self._search_graphs, "search", fits=one),
             programs._replace(fits=self._method != "beams" and not plain, once=states),
-            search._replace(run=partial(heuristics.step, interval, None)),
+            search._replace(run=partial(self._improve, interval, None)),
         ]
         patience = PATIENCE if states and not self._is_plain else None
-        try:
-            wanted = not self._has_few_requests
-            with self._schedules.running(wanted=wanted) if states else nullcontext():
-                run_turns(interval, parts, lambda: states or not heuristics.is_solved, patience)
-        finally:
-            interval.root_bound = max(self._graphs.root_bound, interval.root_bound or 0)
+        wanted = not self._has_few_requests
+        with self._schedules.running(wanted=wanted) if states else nullcontext():
+            run_turns(interval, parts, lambda: states or not self._is_relaxed, patience)
 
     def _solve_programs(self) -> None:
         """Solve the integer program in HiGHS over the starts that better schedules may use.
@@ -242,10 +235,10 @@ class TotalLatency:
         heuristics improve schedules at the same time, except with the method ``"mip"``, with which
         HiGHS has all threads.
         """
-        interval, source, guide = self._interval, self._source, self._heuristics.relaxed
-        if guide is None or not self._heuristics.is_solved:
+        interval, source = self._interval, self._source
+        if self._relaxed is None or not self._is_relaxed:
             return
-        useful = starts_left(interval, guide.prices)
+        useful = starts_left(interval, self._relaxed.prices)
         if useful is None:
             interval.stop_reason = "size"
             return
@@ -256,12 +249,8 @@ class TotalLatency:
         pairs = sum(map(len, starts.starts)) if source.replicas > 1 else 0
         if pairs > MOST_PAIRS or (entries > LARGEST_BESIDE and not is_alone):
             return
-        share = 1.0 if is_alone or self._is_plain else OWN_SHARE
-        stop, clock = None if is_alone else self._schedules.must_stop, interval.clock
-        with (
-            self._schedules.running(wanted=not is_alone),
-            clock.within(share * clock.seconds_left()),
-        ):
+        stop = None if is_alone else self._schedules.must_stop
+        with self._schedules.running(wanted=not is_alone):
             search_program(interval, self._search, starts, stop)
 
     def _anneal(self, interval: Interval) -> None:
@@ -311,40 +300,30 @@ class TotalLatency:
         Each ascent has twice as many steps as the one before, at each width, the number of
         consecutive epochs with equal prices. The gain is the increase of the lower bound by the
         ascent. For the first ascent it is the whole bound. Once an ascent gained at most
-        `CONVERGED` times the upper bound, no further ascent runs.
+        `SETTLED` times the upper bound, no further ascent runs.
         """
-        interval, ascent, before = self._interval, self._ascent, self._priced_bound
-        if self._ascents and self._gain <= CONVERGED * interval.upper_bound:
+        interval, ascent = self._interval, self._ascent
+        if self._ascents and self._gain <= SETTLED * interval.upper_bound:
             self._gain = 0
             return
-        steps, fade = ASCENT << self._ascents, FADES[min(self._ascents, len(FADES) - 1)]
+        before = self._root_bound if self._ascents else 0
+        steps, fade = ASCENT << self._ascents, max(0.25, min(1.0, 2.0 / 2**self._ascents))
         is_finest = False
         while not is_finest:
             ascent.improve(steps, fade, self._schedules.must_stop)
             self._prove_root()
             ascent.share(max(1, ascent.width // 2))
             is_finest = ascent.width == 1 or interval.is_done()
-        self._ascents, self._priced_bound = self._ascents + 1, interval.root_bound or 0
-        self._gain = self._priced_bound - before
+        self._ascents, self._gain = self._ascents + 1, self._root_bound - before
 
     def _prove_root(self) -> None:
         Q, W = self._ascent.integer_prices()
         bound, interval = exact_bound(Q, self._in_tokens), self._interval
         if self._is_plain:
             self._states.set_prices(Q, W)
-        is_better = interval.root_bound is None or bound > interval.root_bound
-        if is_better:
-            interval.root_bound = bound
-            # Make the state prices Q the proof of the solve, unless path graphs have proved a bound
-            # that is at least as large.
-            if self._graphs.proved < bound:
-                interval.proof = StatePrices(Q)
-        # ``_root`` has the state prices that path graphs and reduced-cost fixing use: those with
-        # the largest bound so far. The first prices are kept even if another method has already
-        # proved a larger bound.
-        if is_better or self._root is None:
-            self._root = Q, W
-        interval.prove(min(bound, interval.upper_bound), STATE_PRICES)
+        if self._root is None or bound > self._root_bound:
+            self._root, self._root_bound = (Q, W), bound
+        interval.prove(min(bound, interval.upper_bound), STATE_PRICES, proof=StatePrices(Q))
 
     def _search_states(self) -> None:
         """Search all partial schedules for growing budgets (upper limits) of total latency.
@@ -379,63 +358,29 @@ class TotalLatency:
         small. After the first ascent, its gain is the whole bound, and does not show whether the
         prices have converged.
         """
-        interval, graphs = self._interval, self._graphs
-        root = interval.root_bound or 0
+        interval, graphs, root = self._interval, self._graphs, self._root_bound
         is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
-        nodes = graphs.growth.nodes(interval.upper_bound - 1 - root)
-        if is_settled or (self._gain < root and nodes <= FEW_NODES):
+        nodes = graphs.nodes(interval.upper_bound - 1 - root)
+        if is_settled or (self._ascents > 1 and nodes <= FEW_NODES):
             with self._schedules.running(wanted=self._has_few_requests):
-                graphs.run(self._root, self._schedules.must_stop)
+                graphs.run(self._root, root, self._schedules.must_stop)
 
-
-class _Heuristics:
-    """Searches for schedules of one problem: beam searches, then local search.
-
-    Parameters
-    ----------
-    interval : Interval
-        The bounds of the solve. It already has a schedule.
-    seed : int
-        Seed of every random choice.
-    threads : int, default 1
-        Number of threads of searches in the main thread.
-    guides : bool, default False
-        Whether the linear relaxation only guides the search, so that a coarse solution suffices.
-
-    Attributes
-    ----------
-    relaxed : Relaxation or None
-        The latest result of the linear relaxation, which guides the searches.
-    is_solved : bool
-        Whether this result is accurate enough, or cannot be improved.
-    """
-
-    def __init__(
-        self, interval: Interval, seed: int, threads: int = 1, *, guides: bool = False
-    ) -> None:
-        self._interval, self._seed, self._threads = interval, seed, threads
-        self._guides, self.is_solved = guides, False
-        self.relaxed: Relaxation | None = None
-        self._relaxation: TokenRelaxation | None = None
-        # The searches, and the results that guide them, by the interval that gets the schedules.
-        self._searches: dict[Interval, Improvement] = {}
-        self._followed: dict[Interval, Relaxation] = {}
-
-    def relax(self) -> None:
+    def _relax(self) -> None:
         """Continue to solve the linear relaxation, and record the bound that its prices prove."""
-        interval, guides = self._interval, self._guides
+        interval, guides = self._interval, self._has_states
         if self._relaxation is None:
             tolerance = COARSE if guides or len(interval.source) > LARGE else FINE
-            options = interval.clock, self._prove
+
+            def report(news: Progress) -> None:
+                interval.prove(news.lower_bound, MEMORY_PRICES)
+
+            options = interval.clock, report
             self._relaxation = TokenRelaxation(interval.problem.below, tolerance, *options)
-        relaxed = self.relaxed = self._relaxation.run()
+        relaxed = self._relaxed = self._relaxation.run()
         interval.prove(relaxed.certified_bound, MEMORY_PRICES, proof=relaxed.prices)
-        self.is_solved = guides or relaxed.stop_reason != "time-limit"
+        self._is_relaxed = guides or relaxed.stop_reason != "time-limit"
 
-    def _prove(self, line: Progress) -> None:
-        self._interval.prove(line.lower_bound, MEMORY_PRICES)
-
-    def step(self, interval: Interval, runs: int | None = 1) -> None:
+    def _improve(self, interval: Interval, runs: int | None = 1) -> None:
         """Search for a while, and offer better schedules to ``interval``.
 
         The first call for an ``interval`` builds first schedules: by beam search, or by local
@@ -445,17 +390,18 @@ class _Heuristics:
         """
         limited = interval.clock.limit_left() is not None
         if interval not in self._searches:
-            threads = self._threads if interval is self._interval else 1
-            search = self._searches[interval] = Improvement(interval, self._seed, threads)
+            is_single = self._has_states or interval is not self._interval
+            threads = 1 if is_single else self._search.cores
+            search = self._searches[interval] = Improvement(interval, self._search.seed, threads)
             if interval.problem.is_plain:
                 search.run_beams()
             else:
                 with interval.clock.within(FIRST_SHARE * interval.clock.seconds_left()):
                     search.run(FIRST_CYCLES, patient=True)
-        elif self._followed.get(interval) is not self.relaxed:
+        elif self._followed.get(interval) is not self._relaxed:
             self._follow(interval)
         else:
-            patient = runs is not None or (self.is_solved and limited)
+            patient = runs is not None or (self._is_relaxed and limited)
             self._searches[interval].run(runs, patient=patient)
             interval.note_stop()
 
@@ -468,9 +414,10 @@ class _Heuristics:
         relaxation of the problem). The requests of the problem itself are then placed in the order
         of their starts in the best of these schedules.
         """
-        assert self.relaxed is not None
-        search, self._followed[interval] = self._searches[interval], self.relaxed
-        search.follow(self.relaxed.expected_start_times, self.relaxed.prices)
+        relaxed, search = self._relaxed, self._searches[interval]
+        assert relaxed is not None
+        self._followed[interval] = relaxed
+        search.follow(relaxed.expected_start_times, relaxed.prices)
         if interval.problem.is_plain:
             search.run_beams()
             return
@@ -478,9 +425,9 @@ class _Heuristics:
         limit = Clock(None if left is None else BELOW_SHARE * left, interval.clock.must_stop)
         machine = Interval(Problem(below), Search(limit))
         machine.offer(best_list_schedule(below, limit.must_stop))
-        beams = _Heuristics(machine, 0)
-        beams.step(machine)
-        beams.relaxed = self.relaxed
-        beams.step(machine)
+        beams = Improvement(machine)
+        beams.run_beams()
+        beams.follow(relaxed.expected_start_times, relaxed.prices)
+        beams.run_beams()
         if search.moves.place(np.argsort(machine.schedule.start_times, kind="stable")):
             interval.offer(search.moves.schedule)

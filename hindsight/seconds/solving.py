@@ -35,9 +35,9 @@ import numpy as np
 
 from hindsight.outcomes.flow import Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.result import NO_BOUND, rounded_down
+from hindsight.outcomes.result import NO_BOUND
 from hindsight.prices.deadlines import Deadlines, own_times
-from hindsight.prices.machines import first_token_bounds, machine_bounds
+from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
@@ -216,8 +216,6 @@ class _Search:
                 late = int((Deadlines.of(workload, minorant, limits, math.inf).known == 1).sum())
                 interval.prove(late, OWN_TIME, certified=self._certified)
         elif self._minorants:
-            first = max(first_token_bounds(workload, workload.batch_time).values())
-            interval.first_token_bound = rounded_down(first / len(workload))
             for name, bound in machine_bounds(workload, workload.batch_time).items():
                 interval.prove(bound, name, certified=self._certified)
 

@@ -157,6 +157,6 @@ def test_the_optimum_of_500_instances(block: int) -> None:
         for limit in (optimum, optimum + 2):
             priced = PricedInstance(instance, priced.prices, priced.capacities, limit)
             outcome = refine(priced, MOST, Climb(9), never)
-            assert outcome.root_bound <= outcome.lower_bound == optimum
+            assert outcome.lower_bound == optimum
             assert outcome.start_times is not None
             assert feasible_total(instance, outcome.start_times.tolist()) == optimum
