@@ -24,10 +24,6 @@ PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
 """Ranges of random prompt lengths, end excluded, in turn. Empty and long prompts reveal faults."""
 
 
-class CheckError(AssertionError):
-    """Error raised if a check of a user's bound or policy failed; the message is the report."""
-
-
 @dataclass(frozen=True)
 class Verdict:
     """Verdict of one check of a bound or policy: on how many instances a property held.
@@ -108,17 +104,6 @@ class CheckReport:
         head = f"{self.subject}: {held} of {len(self.verdicts)} checks passed"
         head += f", {untried} had no case" if untried else ""
         return "\n".join([head, *map(str, self.verdicts), *(f"note      {n}" for n in self.notes)])
-
-    def raise_for_failures(self) -> None:
-        """Raise an error with the report as its message if a check failed.
-
-        Raises
-        ------
-        CheckError
-            A check failed. The message is the whole report.
-        """
-        if self.failures:
-            raise CheckError(str(self))
 
 
 def check_bound(

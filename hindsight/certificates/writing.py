@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.proofs import NO_PRICES, Proof, Wanted
+from hindsight.outcomes.proofs import NO_PRICES, Proof
 from hindsight.outcomes.result import Result, rounded_down
 from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_lengths import SecondsProof
@@ -135,12 +135,11 @@ def _in_rounds(
     # Proofs are about a relaxed instance in tokens: `fleet` has the replicas, `machine` is one
     # machine with the memory of all replicas.
     fleet, machine = relaxed(instance), pooled(instance)
-    wanted = Wanted(preemptive=preemptive)
     document: dict[str, Any] = {
         **_head(instance),
         **_schedule_part(schedule, preemptive),
         "upper_bound": schedule.total_latency,
-        "proof": NO_PRICES.to_part(machine, wanted),
+        "proof": NO_PRICES.to_part(machine, preemptive=preemptive),
     }
     document["lower_bound"] = read_proof(document).bound()
     clock, states = _ProofClock(time_limit), None
@@ -149,7 +148,7 @@ def _in_rounds(
         size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
         instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
-        part = step.to_part(instance, Wanted(clock.must_stop, preemptive))
+        part = step.to_part(instance, preemptive=preemptive)
         states = part if part["kind"] == "state-prices" else states
         with contextlib.suppress(SearchFailedError):
             _take_best(document, part, clock)
@@ -329,7 +328,7 @@ def bound_of_prices(instance: Instance, proof: Proof, *, preemptive: bool = Fals
     proof.check_shape(instance)
     if preemptive not in proof.optima:
         raise InvalidValueError(None, "prices", type(proof).__name__, "are for another optimum")
-    part = proof.to_part(instance, Wanted(preemptive=preemptive))
+    part = proof.to_part(instance, preemptive=preemptive)
     try:
         return read_proof({"instance": instance_part(instance), "proof": part}).bound()
     except CertificateError as error:

@@ -9,42 +9,17 @@ proofs without using this code.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.runtime.clock import never
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
 """Largest number of prices after `Proof.moved` puts idle rounds back. Larger proofs are dropped."""
-
-SHORTER_SCALES = (1 << 6, 1 << 9, 1 << 12, 1 << 16)
-"""Denominators that a certificate tries for its prices. The first that keeps the bound is used."""
-
-
-class Wanted(NamedTuple):
-    """Requirements of a certificate on the proof that is written into it.
-
-    Attributes
-    ----------
-    must_stop : Callable[[], bool], default never
-        Polled while the proof tries smaller denominators for its prices. Once it returns True, no
-        more are tried, and the prices keep the denominator that they have.
-    preemptive : bool, default False
-        Whether the certificate bounds the optimum with preemption.
-    """
-
-    must_stop: Callable[[], bool] = never
-    preemptive: bool = False
-
-
-# Default requirements: for a certificate on the optimum without preemption, any denominator.
-PLAIN = Wanted()
 
 
 class Proof(ABC):
@@ -88,15 +63,15 @@ class Proof(ABC):
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof: ...
 
     @abstractmethod
-    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+    def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
         """Return the JSON object of this proof, the value of the key ``"proof"`` of a certificate.
 
         Parameters
         ----------
         instance : Instance
             The instance that the proof is about, with memory counted in tokens.
-        wanted : Wanted, default `PLAIN`
-            Requirements of the certificate: its optimum, and the denominator of the prices.
+        preemptive : bool, default False
+            Whether the certificate bounds the optimum with preemption.
         """
 
     def check_shape(self, instance: Instance) -> None:
@@ -152,10 +127,10 @@ class MemoryPrices(Proof):
         moved = moved_rows(self.numerators, arrival_times, shifts)
         return NO_PRICES if moved is None else MemoryPrices(moved, self.denominator)
 
-    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+    def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
         """Return the JSON object of these prices for a certificate, see `Proof.to_part`."""
         return {
-            "kind": "preemptive-memory-prices" if wanted.preemptive else "memory-prices",
+            "kind": "preemptive-memory-prices" if preemptive else "memory-prices",
             "scale": self.denominator,
             "prices": self.numerators.tolist(),
         }
@@ -213,35 +188,3 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
     arrived = np.searchsorted(arrival_times[order], np.arange(length), side="right")
     shift_of: IntArray = np.concatenate([[0], shifts[order]])[arrived]
     return shift_of
-
-
-def rounded(prices: IntArray, full: int, scale: int) -> IntArray:
-    """Round prices from multiples of 1 / ``full`` to the nearest multiples of 1 / ``scale``.
-
-    Both arrays are integers, the numerators of these fractions. Halves are rounded up.
-    """
-    return (prices * scale + full // 2) // full
-
-
-def shortest_scale(full: int, bound: Callable[[int], int], must_stop: Callable[[], bool]) -> int:
-    """Return the smallest denominator with which rounded prices still prove the same lower bound.
-
-    Parameters
-    ----------
-    full : int
-        Denominator of the prices before rounding. It is returned if no smaller one keeps the bound,
-        or if ``must_stop`` returns True before one is found.
-    bound : Callable[[int], int]
-        Function of a denominator: returns the lower bound that the prices prove if they are rounded
-        to multiples of 1 / denominator.
-    must_stop : Callable[[], bool]
-        Polled before each denominator of `SHORTER_SCALES` is tried.
-    """
-    if not must_stop():
-        most = bound(full)
-        for shorter in SHORTER_SCALES:
-            if must_stop() or shorter >= full:
-                break
-            if bound(shorter) >= most:
-                return shorter
-    return full

@@ -32,15 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.outcomes.proofs import (
-    NO_PRICES,
-    PLAIN,
-    Proof,
-    Wanted,
-    moved_rows,
-    rounded,
-    shortest_scale,
-)
+from hindsight.outcomes.proofs import NO_PRICES, Proof, moved_rows
 from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
@@ -161,24 +153,12 @@ class StatePrices(Proof):
         moved = moved_rows(self.prices, arrival_times, shifts)
         return NO_PRICES if moved is None else StatePrices(moved, self.scale)
 
-    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
-
-        Several denominators are tried. Prices are rounded to the smallest one with which they still
-        prove the same lower bound.
-        """
+    def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
+        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`."""
         m, r = _states_of(instance)
-        Q = _up_to_the_last(self.prices[:, m, r])
-
-        def bound(scale: int) -> int:
-            """Return the bound that the prices prove when rounded to multiples of 1 / ``scale``."""
-            full = np.zeros((len(Q), *self.prices.shape[1:]), dtype=np.int64)
-            full[:, m, r] = rounded(Q, self.scale, scale) * (SCALE // scale)
-            return exact_bound(full, instance)
-
-        scale = shortest_scale(SCALE, bound, wanted.must_stop)
-        states, prices = np.column_stack([m, r]).tolist(), rounded(Q, self.scale, scale).tolist()
-        return {"kind": "state-prices", "scale": scale, "states": states, "prices": prices}
+        states = np.column_stack([m, r]).tolist()
+        prices = _up_to_the_last(self.prices[:, m, r]).tolist()
+        return {"kind": "state-prices", "scale": self.scale, "states": states, "prices": prices}
 
     def check_shape(self, instance: Instance) -> None:
         """Raise InvalidValueError unless prices are >= 0 and have shape (T, M + 1, M + 1).
@@ -256,7 +236,7 @@ class PathPrices(Proof):
             return moved
         return PathPrices(moved, self.limit, self.stages)
 
-    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+    def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
         """Return the ``"proof"`` object of a certificate, see `Proof.to_part`."""
         table = self.prices.prices
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)

@@ -40,17 +40,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.outcomes.proofs import (
-    NO_PRICES,
-    PLAIN,
-    MemoryPrices,
-    Proof,
-    Wanted,
-    check_prices,
-    moved_rows,
-    rounded,
-    shortest_scale,
-)
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, check_prices, moved_rows
 from hindsight.runtime.compilation import njit, overwrite
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray, RequestColumns
@@ -105,31 +95,23 @@ class PreemptivePrices(Proof):
             return NO_PRICES
         return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
 
-    def to_part(self, instance: Instance, wanted: Wanted = PLAIN) -> dict[str, Any]:
+    def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
         """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
 
-        Several denominators are tried. Prices are rounded to the smallest one with which they still
-        prove the same lower bound. They are written only for numbers of tokens that some request
-        can hold.
+        Prices are written only for numbers of tokens that some request can hold.
         """
         table = self.numerators
-
-        def bound(scale: int) -> int:
-            prices = PreemptivePrices(rounded(table, self.denominator, scale), scale)
-            return preemptive_price_bound(instance, prices)
-
-        scale = shortest_scale(self.denominator, bound, wanted.must_stop)
         last = int(np.max(np.flatnonzero(table.any(axis=1)), initial=0))
-        prices = rounded(table, self.denominator, scale)[1 : last + 1]
+        prices = table[1 : last + 1]
         if self.is_linear:
-            linear = MemoryPrices(np.ascontiguousarray(prices[:, 0]), scale)
-            return linear.to_part(instance, Wanted(preemptive=True))
+            linear = MemoryPrices(np.ascontiguousarray(prices[:, 0]), self.denominator)
+            return linear.to_part(instance, preemptive=True)
         levels = np.zeros(table.shape[1], dtype=bool)
         for s, o in {(one.prompt_length, one.output_length) for one in instance}:
             levels[s + 1 : s + o + 1] = True
         tokens = np.flatnonzero(levels & prices.any(axis=0))
         part = {"tokens": tokens.tolist(), "prices": prices[:, tokens].tolist()}
-        return {"kind": "preemptive-prices", "scale": scale, **part}
+        return {"kind": "preemptive-prices", "scale": self.denominator, **part}
 
 
 def costs_to_go(

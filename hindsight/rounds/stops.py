@@ -53,17 +53,6 @@ CYCLES, SHARE = 8, 0.3
 improve its lower bound. `SHARE`: share of the time for annealing if there is one thread."""
 
 
-def in_source(schedule: Any, source: Any) -> Any:
-    """Return a schedule of a related instance as a schedule of ``source``, with the same starts.
-
-    The related instance has the same requests in the same order, but their prompt lengths and the
-    memory limit may differ.
-    """
-    if schedule.problem is source:
-        return schedule
-    return schedule.moved(source, np.zeros(len(source), dtype=np.int64))
-
-
 def close_preemptive(interval: Interval, search: Search) -> None:
     """Improve both bounds on preemptive total latency, until they meet or nothing improves them.
 
@@ -209,7 +198,7 @@ class _Bounds:
             # The search has found an optimal schedule of the single-machine relaxation. Offer it to
             # the solve if it is feasible for the problem itself.
             if source.replicas == 1:
-                here = in_source(outcome.found, source)
+                here = outcome.found.moved(source, np.zeros(len(source), dtype=np.int64))
                 if here.is_feasible:
                     interval.offer(here)
             interval.prove(outcome.found.total_latency, "state search")

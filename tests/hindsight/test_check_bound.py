@@ -10,7 +10,6 @@ import pytest
 from brute_force import optimal_total_latency
 
 from hindsight import check_bound
-from hindsight.testing import CheckError
 from instances import Instance
 
 FEW = 25
@@ -32,7 +31,6 @@ def test_a_valid_bound_passes() -> None:
     assert report.passed, str(report)
     assert report.notes[0].startswith("it reaches the optimum on ")
     assert "ok        valid          exceeds no optimum (25 instances)" in str(report)
-    report.raise_for_failures()
 
 
 def reproduced(verdict: Any, capsys: pytest.CaptureFixture[str], **named: Any) -> Instance:
@@ -54,8 +52,7 @@ def test_an_invalid_bound_is_caught_on_a_small_instance(
     assert report["valid"].reason == (
         f"it says {bold(found)}, and the total latency is {least} at best"
     )
-    with pytest.raises(CheckError, match="FAILED    valid"):
-        report.raise_for_failures()
+    assert "FAILED    valid" in str(report)
 
 
 @pytest.mark.parametrize("prompt", [0, 30])

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import online
-from hindsight.testing import CheckError
 from instances import InvalidValueError
 from online import Decision, Policy
 from online.commands.check import check
@@ -192,8 +191,7 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
     verdict = report[name]
     assert 0 < verdict.failed <= verdict.checked <= count
     assert why in verdict.reason
-    with pytest.raises(CheckError, match=name):
-        report.raise_for_failures()
+    assert f"FAILED    {name}" in str(report)
     # What was tried on no instance has not passed.
     untried = sum(one.checked == 0 for one in report.verdicts)
     told = f", {untried} had no case" if untried else ""
@@ -215,7 +213,7 @@ def test_each_fault_is_found(policy: type[Policy], name: str, most: int, why: st
 
 def test_a_sound_policy_passes() -> None:
     report = check_policy(MemoryConstrainedShortestFirst, 10)
-    report.raise_for_failures()
+    assert report.passed, str(report)
     assert report.passed
     text = str(report)
     assert text.startswith("policy mc-sf: 6 of 6 checks passed\nok        runs")
