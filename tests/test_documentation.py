@@ -49,7 +49,7 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 # Written once and never changed, so that a copy may be the same file.
 UNCHANGED = {".nbc", ".nbi", ".pyc", ".xz"}
-# Seconds of processor time each: the other pages run with `make docs-test` and `make test-all`.
+# Seconds of processor time all: the other pages run with `make docs-test` and `make test-all`.
 FAST_PAGES = {"developing.md", "glossary.md", "library.md", "policies.md", "prefix-caching.md"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS = 280
@@ -206,8 +206,10 @@ def copied(source: str, target: str) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path, compiled: None) -> Path:
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A copy of the project whose .venv is the environment of these tests; its command runs."""
+    if request.node.get_closest_marker("slow"):
+        request.getfixturevalue("compiled")
     copy = tmp_path / "project"
     if INSTALLED_PYTHON:
         copy.mkdir()
@@ -255,18 +257,16 @@ def steps_of(page: Path) -> list[dict[str, object]]:
 
 REFERENCE = ROOT / "docs" / "reference"
 RUN = [
-    pytest.param(
-        [page],
-        id=str(page.relative_to(ROOT)),
-        marks=() if page.name in FAST_PAGES else pytest.mark.slow,
-    )
+    pytest.param([page], id=str(page.relative_to(ROOT)), marks=pytest.mark.slow)
     for page in PAGES
     if any(block.language in {"python", *SHELLS} for block in blocks_of(page.read_text("utf-8")))
     and page.parent != REFERENCE
+    and page.name not in FAST_PAGES
 ]
 # Many short pages: one interpreter, which loads the packages once.
 REFERENCES = sorted(REFERENCE.glob("*.md"))
 RUN.append(pytest.param(REFERENCES, id="docs/reference", marks=pytest.mark.slow))
+RUN.append(pytest.param([page for page in PAGES if page.name in FAST_PAGES], id="fast"))
 
 
 @pytest.mark.parametrize("pages", RUN)

@@ -180,12 +180,10 @@ ONE = "instances.Instance.from_arrays([1, 2], [3, 1], memory_limit=8)"
 FRESH = {
     # Imported first, and what must not be loaded then.
     "llm_hindsight": {*EXTRAS, "instances", "numpy", "online"},
-    "instances": {*SOLVERS, "hindsight", "numba"},
     "online": {*SOLVERS, "hindsight", "numba"},
 }
 MISSING = {
     # Works where these are not installed.
-    "import instances": EXTRAS,
     "import hindsight": EXTRAS,
     f"import instances, online; online.simulate({ONE}, 'mc-sf')": (*EXTRAS, *sorted(SOLVERS)),
 }

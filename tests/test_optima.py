@@ -84,7 +84,7 @@ def check_result(problem: enumeration.Problem, result: Any, best: int, proves: b
     assert verdict.digest == result.problem.digest
 
 
-@pytest.mark.parametrize("seed", sweep(range(400), one_in=16))
+@pytest.mark.parametrize("seed", sweep(range(400), one_in=20))
 def test_total_latency(seed: int) -> None:
     instance = drawn_instance(seed)
     problem = in_rounds(instance)
@@ -155,7 +155,7 @@ def unweighted(instance: Instance) -> Instance:
     )
 
 
-@pytest.mark.parametrize("seed", sweep(range(3000, 3200), one_in=10))
+@pytest.mark.parametrize("seed", sweep(range(3000, 3200), one_in=16))
 def test_preemptive_total_latency(seed: int) -> None:
     instance = unweighted(drawn_instance(seed))
     problem = in_rounds(instance, preemptive=True)
@@ -261,7 +261,7 @@ def test_fewest_replicas(seed: int) -> None:
             assert hurried.upper_bound is None
 
 
-@pytest.mark.parametrize("seed", sweep(range(7000, 7300), one_in=12))
+@pytest.mark.parametrize("seed", sweep(range(7000, 7300), one_in=16))
 def test_total_latency_in_seconds(seed: int) -> None:
     workload, time = drawn_workload(seed)
     preemption: Any = ("keep", "recompute")[seed % 2]

@@ -1,4 +1,4 @@
-"""All decisions of every policy and router on 400 drawn instances, as digests.
+"""All decisions of every policy and router on drawn instances, as digests.
 
 A digest shows that some decision changed. Which decision is right is said by the oracles of each
 algorithm in tests/online/policies. `make golden WHAT=policies` writes tests/golden/policies.json
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ VARIANTS = [
     "vllm:order=shortest-job,ageing=5,long_prefill_token_threshold=2",
     "vllm-v0:preemption=recompute,max_num_batched_tokens=24,watermark=0",
 ]
-"""Settings that their defaults never reach, on a quarter of the draws."""
+"""Settings that their defaults never reach."""
+DRAWS = [100, pytest.param(400, marks=pytest.mark.slow)]
 PREDICTIONS = {
     "exact": online.ExactPredictions(),
     "interval": online.IntervalPredictions(1, 12),
@@ -54,6 +56,7 @@ ATTEMPTS = ("request", "start_round", "end_round", "completed", "tokens_kept", "
 TIMES = ("start_times", "first_token_times", "completion_times")
 
 
+@cache
 def drawn(k: int, replicas: int = 1) -> Instance | Workload:
     """Draw an instance; every second one is in seconds, half of them under a special rule."""
     rng = np.random.default_rng([83, k])
@@ -67,10 +70,6 @@ def drawn(k: int, replicas: int = 1) -> Instance | Workload:
     if k % 2:
         return Workload(np.sort(arrivals) / 4, prompts, outputs, **common, batch_time=CLOCK)
     return Instance.from_arrays(prompts, outputs, arrivals, **common)
-
-
-SINGLE = [drawn(k) for k in range(400)]
-FLEETS = [drawn(k, replicas=2 + k // 6 % 3) for k in range(400)]
 
 
 def options(k: int) -> dict[str, Any]:
@@ -95,33 +94,37 @@ def digest(texts: list[str]) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("policy", POLICIES + VARIANTS)
-def test_decisions_of_policies(policy: str) -> None:
+def test_decisions_of_policies(policy: str, draws: int) -> None:
     texts: dict[str, list[str]] = {}
     asked: Counter[str] = Counter()
-    for k, draw in enumerate(SINGLE if policy in POLICIES else SINGLE[:100]):
+    for k in range(draws):
         try:
-            run = online.simulate(draw, policy, **options(k))
+            run = online.simulate(drawn(k), policy, **options(k))
         except online.KnowledgeError:
             continue
         texts.setdefault(kind(k), []).append(decisions(run))
         asked[kind(k)] += run.decisions
     found = {key: f"{digest(some)}, asked {asked[key]} times" for key, some in texts.items()}
-    check_entry(FILE, policy, found)
+    check_entry(FILE, f"{policy}, {draws} draws", found)
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("router", online.router_names())
-def test_decisions_of_routers(router: str) -> None:
+def test_decisions_of_routers(router: str, draws: int) -> None:
     texts: dict[str, list[str]] = {}
-    for k, draw in enumerate(FLEETS):
+    for k in range(draws):
         policy = ("mc-sf", "fcfs-greedy", "vllm-v0")[k % 3]
-        run = online.simulate(draw, policy, router=router, **options(k))
+        fleet = drawn(k, replicas=2 + k // 6 % 3)
+        run = online.simulate(fleet, policy, router=router, **options(k))
         columns = [run.status, run.replica.tolist(), run.completion_times.tolist()]
         columns += [decisions(one) for one in run.parts if one is not None]
         texts.setdefault(kind(k), []).append(repr(columns))
-    check_entry(FILE, f"router {router}", {key: digest(some) for key, some in texts.items()})
+    found = {key: digest(some) for key, some in texts.items()}
+    check_entry(FILE, f"router {router}, {draws} draws", found)
 
 
 def test_each_stored_digest_is_compared() -> None:
-    routers = [f"router {name}" for name in online.router_names()]
-    check_keys(FILE, [*POLICIES, *VARIANTS, *routers])
+    names = [*POLICIES, *VARIANTS, *(f"router {name}" for name in online.router_names())]
+    check_keys(FILE, [f"{name}, {draws} draws" for name in names for draws in (100, 400)])

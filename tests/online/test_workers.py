@@ -81,8 +81,9 @@ def test_jobs_are_counted_from_one() -> None:
         list(perform(double, [1], jobs=0))
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("group", [True, False], ids=["terminal", "notebook"])
+@pytest.mark.parametrize(
+    ("jobs", "group"), [(1, True), (2, True), (2, False)], ids=["alone", "terminal", "notebook"]
+)
 def test_ctrl_c_reaches_what_has_begun(jobs: int, group: bool, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

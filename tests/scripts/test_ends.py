@@ -117,21 +117,17 @@ def test_ctrl_c_shows_what_is_done(group: bool, tmp_path: Path) -> None:
 
 # --- outputs -----------------------------------------------------------------------------------
 
-LOGGED = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
-
 
 @pytest.mark.parametrize(
     ("line", "files"),
     [
         ("solve small.json --out o.json --certificate p.json --time-limit 0", "o.json p.json"),
-        ("generate 'trace:trace.csv(memory_limit=9999)' --out out.json", "out.json"),
         ("competitive_ratios small.json --policy fcfs --out r.md", "r.md"),
     ],
 )
 def test_files_are_written_though_nobody_reads(small: Path, line: str, files: str) -> None:
     """The reader has left before the first line."""
     folder, (name, *arguments) = small.parent, shlex.split(line)
-    (folder / "trace.csv").write_text(LOGGED)
     reader, writer = os.pipe()
     os.close(reader)
     process = subprocess.run(

@@ -29,8 +29,12 @@ def behind(values: Iterable[Any], first: int) -> list[Any]:
 
 
 def sweep(values: Iterable[Any], one_in: int = 4) -> list[Any]:
-    """Parameters of which one in ``one_in`` is run by default and the others are slow."""
-    return [
-        pytest.param(value, marks=pytest.mark.slow) if position % one_in else value
-        for position, value in enumerate(values)
-    ]
+    """Parameters of which one in ``one_in`` is run by default and the others are slow.
+
+    The profile "quick" does not collect the others: there are thousands of them.
+    """
+    chosen = list(values)
+    if settings.default.max_examples < 100:
+        return chosen[::one_in]
+    slow = pytest.mark.slow
+    return [pytest.param(x, marks=slow) if k % one_in else x for k, x in enumerate(chosen)]

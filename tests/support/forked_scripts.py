@@ -98,15 +98,26 @@ def _one_option(value: int = 0) -> None:
 
 def _serve() -> list[str]:
     """Fork for every job; returns the job, in the fork, and does not return elsewhere."""
-    console, hindsight = (
-        importlib.import_module(name) for name in ("online.commands.console", "hindsight")
+    console, hindsight, pictures, instances, online = map(
+        importlib.import_module,
+        ("online.commands.console", "hindsight", "online.pictures", "instances", "online"),
     )
     # typer loads half of itself when it first reads an option.
     with contextlib.suppress(SystemExit):
         console.run(_one_option)
-    # The solvers come with the names that need them; none of them has a thread before it solves.
+    # The solvers come with the names that need them, machine code and fonts with their first use.
     for name in hindsight.__all__:
         getattr(hindsight, name)
+    rows = [4, 1, 2], [2, 6, 3]
+    clock = online.AffineTime(0.5, 0.25)
+    for problem in (
+        instances.Instance.from_arrays(*rows, memory_limit=8),
+        instances.Workload([0.0, 0.0, 1.0], *rows, memory_limit=8, batch_time=clock),
+    ):
+        hindsight.solve(problem, 0.1, threads=1, progress=False)
+    pictures.new_axes().figure.canvas.draw()
+    # A fork has no thread but the one that asked for it.
+    assert len(os.listdir("/proc/self/task")) == 1
     for line in sys.stdin:
         job = json.loads(line)
         _load(job[0])

@@ -33,7 +33,7 @@ def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets
         assert (outcome.status, total_of(instance, outcome)) == ("exhausted", optimum)
 
 
-@pytest.mark.parametrize("block", sweep(range(10), one_in=5))
+@pytest.mark.parametrize("block", sweep(range(10), one_in=10))
 def test_the_optimum_of_500_instances(block: int) -> None:
     """Without prices, and with some."""
     for seed in range(50 * block, 50 * block + 50):

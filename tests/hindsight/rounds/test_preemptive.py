@@ -33,7 +33,7 @@ def test_a_long_request_that_stops_for_ten_short_ones() -> None:
 @pytest.mark.parametrize("gap", [0, 7, 10**9])
 def test_idle_gaps_cost_no_work(gap: int) -> None:
     """Two copies so far apart that the first is complete before the second begins."""
-    for seed in range(4):
+    for seed in range(2):
         first = tiny(seed)
         optimum = least_total_latency(first, preemptive=True)
         last = int(first.arrival_times.max() + first.output_lengths.sum())

@@ -301,7 +301,7 @@ def check_built_in(name: str, instances: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in online.policy_names() if name not in SOLVING])
 def test_policies_that_come_along(name: str) -> None:
-    check_built_in(name, 6)
+    check_built_in(name, 4)
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_equal_lengths_are_batches(s: int, k: int) -> None:
 def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float]) -> None:
     """[C25] Lemmas 4.4, 4.6."""
     x = [share / sum(x) for share in x]
-    leading = leading_term(x, s, lower, "a-min-reserve", 30 if len(x) < 7 else 15)
+    leading = leading_term(x, s, lower, "a-min-reserve", 15)
     assert leading == pytest.approx(float(a_min_ratio(x, s, lower)), rel=1e-3)
 
 
@@ -83,8 +83,8 @@ def test_theorem_5_2_is_about_empty_prompts() -> None:
     """All outputs upper, l = 3, u = 8: within the bound at s = 0, beyond it with prompts."""
     upper_only = [0.0] * 5 + [1.0]
     bound = a_ell_ratio_bound(3 / 8)
-    assert leading_term(upper_only, 0, 3, "a-ell", 40) <= bound + 5e-3
-    assert leading_term(upper_only, 10, 3, "a-ell", 40) > 1.5 > bound
+    assert leading_term(upper_only, 0, 3, "a-ell", 16) <= bound + 5e-3
+    assert leading_term(upper_only, 10, 3, "a-ell", 16) > 1.5 > bound
 
 
 @pytest.mark.parametrize(
