@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from brute_force import feasible_total, optimal_total_latency
 from drawn_instances import crowded, drawn_prices, parts_apart
-from effort import sweep
 
 from hindsight.exact.states import SearchOutcome, StateSearch
 from hindsight.prices.states import SCALE
@@ -24,40 +23,38 @@ def total_of(instance: Instance, outcome: SearchOutcome[IntArray]) -> int:
     return feasible_total(instance, outcome.found.tolist())
 
 
-def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets: int) -> None:
-    """Nothing is found below the optimum, and the optimum within each budget."""
+def assert_exact(instance: Instance, search: StateSearch, optimum: int, *budgets: int) -> list[int]:
+    """Nothing is found below the optimum, and the optimum within each budget; states opened."""
     below = search.run(optimum - 1)
     assert (below.status, below.found) == ("exhausted", None)
-    for budget in budgets:
-        outcome = search.run(budget)
+    outcomes = [search.run(budget) for budget in budgets]
+    for outcome in outcomes:
         assert (outcome.status, total_of(instance, outcome)) == ("exhausted", optimum)
+    return [one.states for one in (below, *outcomes)]
 
 
-@pytest.mark.parametrize("block", sweep(range(10), one_in=10))
-def test_the_optimum_of_500_instances(block: int) -> None:
-    """Without prices, and with some."""
-    for seed in range(50 * block, 50 * block + 50):
+def opened_by(seeds: range) -> list[list[int]]:
+    """States opened below, at and above the optima: without prices, and with some."""
+    opened = np.zeros((2, 3), dtype=int)
+    for seed in seeds:
         instance = crowded(47, seed, (1, 7))
         optimum, _ = optimal_total_latency(instance)
         search = search_of(instance)
-        assert_exact(instance, search, optimum, optimum + 2, optimum)
-        prices = drawn_prices(instance, np.random.default_rng([1, seed]))
-        search.set_prices(*prices)
+        opened[0] += assert_exact(instance, search, optimum, optimum, optimum + 2)
+        search.set_prices(*drawn_prices(instance, np.random.default_rng([1, seed])))
         assert search.prices.root <= optimum * SCALE
-        assert_exact(instance, search, optimum, optimum + 2, optimum)
+        opened[1] += assert_exact(instance, search, optimum, optimum, optimum + 2)
+    return opened.tolist()
 
 
 def test_as_many_states_are_opened_as_ever() -> None:
-    """A rule that drops less finds the same optimum: without prices, and with some."""
-    opened = np.zeros((2, 3), dtype=int)
-    for seed in range(50):
-        instance = crowded(47, seed, (1, 7))
-        optimum, _ = optimal_total_latency(instance)
-        search = search_of(instance)
-        opened[0] += [search.run(optimum + more).states for more in (-1, 0, 2)]
-        search.set_prices(*drawn_prices(instance, np.random.default_rng([1, seed])))
-        opened[1] += [search.run(optimum + more).states for more in (-1, 0, 2)]
-    assert opened.tolist() == [[2146, 2752, 3854], [2373, 2909, 3914]]
+    """A rule that drops less finds the same optimum."""
+    assert opened_by(range(50)) == [[2146, 2752, 3854], [2373, 2909, 3914]]
+
+
+@pytest.mark.slow
+def test_the_optimum_of_450_instances() -> None:
+    opened_by(range(50, 500))
 
 
 def test_twins_start_in_order_of_arrival_whatever_their_order() -> None:

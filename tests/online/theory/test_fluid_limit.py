@@ -40,20 +40,22 @@ def test_equal_lengths_are_batches(s: int, k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("s", "lower", "x"),
+    ("s", "lower", "x", "batches"),
     [
-        (0, 1, two_points(1, 5)),
-        (0, 2, two_points(2, 10)),
-        (0, 4, two_points(4, 8)),
-        (3, 2, two_points(2, 7)),
-        (0, 1, [0.5**k / (1 - 0.5**10) for k in range(1, 11)]),
-        (0, 1, [k * 0.5 ** (k + 1) for k in range(1, 11)]),
+        (0, 1, two_points(1, 5), 30),
+        (0, 2, two_points(2, 10), 15),
+        (0, 4, two_points(4, 8), 10),
+        (3, 2, two_points(2, 7), 10),
+        (0, 1, [0.5**k / (1 - 0.5**10) for k in range(1, 11)], 15),
+        (0, 1, [k * 0.5 ** (k + 1) for k in range(1, 11)], 15),
     ],
 )
-def test_the_reserving_a_min_meets_lemma_4_6(s: int, lower: int, x: list[float]) -> None:
+def test_the_reserving_a_min_meets_lemma_4_6(
+    s: int, lower: int, x: list[float], batches: int
+) -> None:
     """[C25] Lemmas 4.4, 4.6."""
     x = [share / sum(x) for share in x]
-    leading = leading_term(x, s, lower, "a-min-reserve", 15)
+    leading = leading_term(x, s, lower, "a-min-reserve", batches)
     assert leading == pytest.approx(float(a_min_ratio(x, s, lower)), rel=1e-3)
 
 

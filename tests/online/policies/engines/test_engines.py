@@ -160,7 +160,7 @@ def test_sglang_against_one_round_at_a_time(rule: MemoryRule) -> None:
 @pytest.mark.parametrize("capacity", CAPACITY)
 def test_tensorrt_llm_against_one_round_at_a_time(capacity: str, rule: MemoryRule) -> None:
     paused = 0
-    seeds = examples(120, 240)
+    seeds = examples(120, 320)
     for seed in range(seeds):
         rows, limit = draw(seed)
         rng = np.random.default_rng([82, seed])
