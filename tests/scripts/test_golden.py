@@ -13,17 +13,19 @@ from typing import Any
 
 import log_files
 import pytest
-from forked_scripts import Ok, Script
+from forked_scripts import Ok
 from golden import check_text
 
 import instances
 import online
 from instances import LibraryEntry, ServiceLevel
-from studies.reproduction import figures
+from studies.reproduction import Setting, figures, find, record
 
 LOGS = ("vllm_bench", "sglang_bench", "guidellm", "aiperf", "trtllm_bench")
 TRIAL = ("instance", "policy", "params", "seed", "status", "total_latency", "evictions")
 OPTIMUM = ("compared_with", "optimum_lower", "optimum_upper", "ratio_lower", "ratio_upper")
+FEW = "uniform(n=5, maximum_length=8, memory_limit=20, count=4)"
+POLICIES = "--policy smallest-volume-first --policy mc-sf --policy sglang --policy vllm"
 DATA = Path(__file__).resolve().parents[1] / "data"
 MOST_REQUESTS = 20
 SLOW_SETS = ("j25-m1", "j25-m2", "worst")
@@ -36,17 +38,28 @@ def figure(value: Any) -> Any:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
+@pytest.mark.parametrize("is_drawn", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*figures()])
-def test_reproductions(script: Script, tmp_path: Path, name: str) -> None:
-    done = script("reproduce", name, "--quick", "--jobs", 1, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    files = {f"{name}{suffix}" for suffix in (".csv", ".png", ".json")}
-    assert {path.name for path in tmp_path.iterdir()} >= files
+def test_reproductions(
+    name: str, is_drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_drawn:
+        monkeypatch.setattr("studies.reproduction.figure.save", lambda drawn, path: path.touch())
+    one, setting = find(name), Setting(quick=True, jobs=1)
+    record(one, one.measure(setting), setting, tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".png", ".json"}
     check_text(f"reproductions/{name}.csv", (tmp_path / f"{name}.csv").read_text("utf-8"))
 
 
-def test_ratios_of_the_demonstration(ok: Ok) -> None:
-    check_text("ratios.txt", ok("ratios --demo") + "\n" + ok("ratios --demo --preemption keep"))
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        pytest.param("ratios.txt", "--demo", marks=pytest.mark.slow),
+        ("ratios-few.txt", f"'generator:{FEW}' {POLICIES} --jobs 1 --time-limit inf"),
+    ],
+)
+def test_ratios_to_both_optima(ok: Ok, file: str, line: str) -> None:
+    check_text(file, ok(f"ratios {line}") + "\n" + ok(f"ratios {line} --preemption keep"))
 
 
 def test_trials_of_smoke(ok: Ok, tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_a_readers_lengths_are_measured_and_not_kept(script: Script, tmp_path: P
     means = " and ".join(f"{sum(side) / len(side):.2f}" for side in zip(*MADE_UP, strict=True))
     used = f"a file of 2,100 requests, {means} words on average, SHA-256 {digest}"
     assert used in " ".join(done.stdout.split())
+    assert (out / "j25-figure-5.png").stat().st_size > 10_000
     recorded = json.loads((out / "j25-figure-5.json").read_text())
     assert recorded["lengths"] == {"lmsys": used}
     # None of what is stated agrees by construction any more.
