@@ -39,8 +39,6 @@ class Interruption:
         self._raises_from = raises_from
         self._last = -math.inf
         self._outer: Interruption | None = None
-        # Number of presses handled by this object, and not by one of a nested ``with`` block.
-        self._unheard = 0
         self._previous: Any = None
 
     def __call__(self) -> bool:
@@ -59,23 +57,20 @@ class Interruption:
     def listen(self) -> None:
         """Install this object as the handler of SIGINT; only possible in the main thread.
 
-        If an enclosing ``with`` block of another `Interruption` has counted a press that no nested
-        block has seen, this object counts it too: it was meant for the computation that begins now.
+        If an enclosing ``with`` block of another `Interruption` has counted a press, this object
+        counts it too, so that the computation that begins now ends at once.
         """
         self._previous = signal.getsignal(signal.SIGINT)
         present = getattr(self._previous, "__self__", None)
         if isinstance(present, Interruption):
             self._outer = present
-            self.presses = self._unheard = present._unheard
-            self._last = present._last
+            self.presses, self._last = present.presses, present._last
         signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self._counts():
-            self._unheard += 1
-            if self.presses >= self._raises_from:
-                self.raised = True
-                raise KeyboardInterrupt
+        if self._counts() and self.presses >= self._raises_from:
+            self.raised = True
+            raise KeyboardInterrupt
 
     def _counts(self) -> bool:
         # In nested ``with`` blocks a press counts for the outer block too: it ends both

@@ -94,32 +94,26 @@ def bounded_lines(
         yield line
 
 
-class DuplicateKeyError(ValueError):
-    """Error: a JSON object has a key twice.
-
-    It would be ambiguous: Python takes the last value, other readers take the first.
-    """
-
-
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Convert the pairs of a JSON object to a dict, and refuse duplicate keys.
 
-    It is the ``object_pairs_hook`` with which all JSON files of users are parsed.
+    A duplicate is ambiguous: Python takes the last value, other readers take the first. This is the
+    ``object_pairs_hook`` with which all JSON files of users are parsed.
 
     Raises
     ------
-    DuplicateKeyError
+    ValueError
         Two pairs have the same key.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise DuplicateKeyError(f"key {twice[:40]!r} is there twice")
+        raise ValueError(f"key {twice[:40]!r} is there twice")
     return found
 
 
-def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
-    """Parse JSON text, and refuse duplicate keys, deep nesting and huge integers.
+def parse_json(text: str | bytes, path: object) -> Any:
+    """Parse JSON text, and refuse duplicate keys, NaN, deep nesting and huge integers.
 
     Parameters
     ----------
@@ -127,16 +121,19 @@ def parse_json(text: str | bytes, path: object, **hooks: Any) -> Any:
         The JSON text.
     path : object
         Name of the document in error messages.
-    hooks : Any
-        Further arguments of `json.loads`, such as ``parse_constant``.
 
     Raises
     ------
     FileFormatError
-        The text is not UTF-8 or not JSON, has a key twice, is nested more than `DEEPEST` deep, or
-        has an integer above `LARGEST_NUMBER`.
+        The text is not UTF-8 or not JSON, has a key twice, NaN or an infinite number, is nested
+        more than `DEEPEST` deep, or has an integer above `LARGEST_NUMBER`.
     """
-    return _parsed(partial(json.loads, **{"object_pairs_hook": unique_keys, **hooks}), text, path)
+    load = partial(json.loads, object_pairs_hook=unique_keys, parse_constant=_refused)
+    return _parsed(load, text, path)
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def parse_toml(text: str | bytes, path: object) -> dict[str, Any]:

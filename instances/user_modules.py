@@ -24,8 +24,8 @@ SUFFIX = ".py"
 FILE_MARK = "@"
 """Character in names of modules loaded from files: the file's stem, ``@``, a hash of its path."""
 
-_CONTENT = "__content__"
-"""Name of the attribute, of a module loaded from a file, that holds the text of the file then."""
+_files: dict[Path, tuple[bytes, ModuleType]] = {}
+"""Content and module of each file that `import_source` loaded, by absolute path."""
 
 _imported: dict[str, None] = {}
 """Modules and absolute paths of files imported by `import_sources`, in order; an ordered set."""
@@ -138,14 +138,14 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise InvalidValueError(None, field, name, reason) from None
-    known = _loaded(path)
-    if known is not None and getattr(known, _CONTENT, content) == content:
-        return known
+    known, loaded = _files.pop(path, (None, None))
+    if loaded is not None and known == content:
+        _files[path] = content, loaded
+        return loaded
     # The name of the module has a "@", so it differs from every name that ``import`` can use.
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     module = ModuleType(f"{path.stem.replace('.', '_')}{FILE_MARK}{mark}")
     module.__file__ = str(path)
-    setattr(module, _CONTENT, content)
     sys.modules[module.__name__] = module
     _search(path.parent)
 
@@ -159,17 +159,8 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     except BaseException:
         del sys.modules[module.__name__]
         raise
+    _files[path] = content, module
     return module
-
-
-def _loaded(path: Path) -> ModuleType | None:
-    """Return the loaded module that comes from a file, whatever its name; None if not loaded."""
-    real = os.path.realpath(path)
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.endswith(path.name) and os.path.realpath(file) == real:
-            return module
-    return None
 
 
 def _search(folder: Path) -> None:

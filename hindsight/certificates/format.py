@@ -123,7 +123,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise FileFormatError(path, "goes on after the end of the xz data")
     if len(content) > limits.LARGEST_FILE:
         raise FileFormatError(path, f"is larger than {limits.LARGEST_FILE} bytes")
-    document = parse_json(content, path, parse_constant=_no_number)
+    document = parse_json(content, path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileFormatError(path, f"is not a certificate: its format is not {FORMAT!r}")
     version = document.get("version")
@@ -194,10 +194,6 @@ def wholes(value: Any, where: str, count: int | None = None, minimum: int = 0) -
     if {*map(type, entries)} == {int} and min(entries) >= minimum and max(entries) < LIMIT:
         return [*entries]
     return [whole(entry, where, minimum) for entry in entries]
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
 
 
 def shown(value: Any) -> str:

@@ -148,11 +148,10 @@ class TimedSchedule(ABC):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
+        mine, others = self.__getstate__(), other.__getstate__()
+        pairs = ((mine[name], others[name]) for name in mine)
         return all(
-            np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
-            for a, b in zip(
-                self.__getstate__().values(), other.__getstate__().values(), strict=True
-            )
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b) for a, b in pairs
         )
 
     def __hash__(self) -> int:
@@ -285,9 +284,8 @@ class RoundSchedule(TimedSchedule):
         if earliest < 0:
             raise InvalidValueError("schedule", "start_time", earliest, "is before round 0")
         if self.makespan > LONGEST_PROFILE:
-            raise InvalidValueError(
-                "schedule", "makespan", self.makespan, f"is above {LONGEST_PROFILE} rounds"
-            )
+            reason = f"is above {LONGEST_PROFILE} rounds"
+            raise InvalidValueError("schedule", "makespan", self.makespan, reason)
         return self._held(np.arange(self.makespan + 1))
 
     def violations(self) -> list[Violation]:
