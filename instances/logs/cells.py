@@ -1,9 +1,10 @@
-"""Conversion of a log's cells to arrays of numbers and times; reasons why rows are unreadable."""
+"""Columns of a log: found by name, converted to arrays; reasons why cells are unreadable."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -37,6 +38,57 @@ _DIGITS = ".0123456789"
 
 Refuse = Callable[[npt.NDArray[np.bool_], str], None]
 """Function to report unreadable cells: its arguments are a mask of these cells, and the reason."""
+
+
+def column(records: Sequence[dict[str, Any]], *names: str) -> list[Any]:
+    """Look up a column of a log: in each record, the value of the first of ``names`` that has one.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        JSON objects, or rows of a table.
+    *names : str
+        Alternative names of the column. A name is a key, or a path to a nested key with dots
+        between the keys, as in ``"usage.prompt_tokens"``. In a path, a dot that belongs to a key
+        has a backslash before it.
+
+    Returns
+    -------
+    list
+        One value for each record; None where the record has none of the names.
+    """
+    found: list[Any] = []
+    for name in names:
+        path = tuple(key.replace("\\.", ".") for key in re.split(r"(?<!\\)\.", name))
+        for keys in dict.fromkeys([(name,), path]):
+            values: list[Any] = [*records]
+            for key in keys:
+                values = [one.get(key) if type(one) is dict else None for one in values]
+            pairs = zip(found, values, strict=True) if found else ()
+            found = [own if own is not None else value for own, value in pairs] or values
+        if None not in found:
+            break
+    return found
+
+
+def lookup(record: Any, *names: str) -> Any:
+    """Look up in one record the value of the first of ``names`` that has one, as `column` does.
+
+    Names are keys, or paths to nested keys with dots between the keys. None if no name has a value.
+    """
+    return column([record], *names)[0]
+
+
+def inside(value: Any, keys: Sequence[str]) -> Iterator[Any]:
+    """Yield all values that a path of nested keys leads to in a JSON value.
+
+    Where the path meets a list, it goes on in every item of the list.
+    """
+    for one in value if isinstance(value, list) else [value]:
+        if not keys:
+            yield one
+        elif isinstance(one, dict):
+            yield from inside(one.get(keys[0], []), keys[1:])
 
 
 def as_numbers(cells: Sequence[Any]) -> FloatArray:

@@ -1,18 +1,20 @@
-"""Formats of traces and logs: those of ``formats.toml``, and formats made of a user's columns."""
+"""Formats of logs: those of ``formats.toml``, or made of a user's columns; their detection."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-from instances.errors import InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownNameError
+from instances.settings import quoted
 from instances.validation import as_choice
 
-from .cells import DATES, DIGITS_OF, SECONDS
-from .paths import column
+from .cells import DATES, DIGITS_OF, SECONDS, column
 from .tools import FAILED
 
 WARM_UP, WITHOUT_OUTPUT = "warm-up", "without output length"
@@ -22,6 +24,15 @@ _OUTCOMES = _TABLE.pop("outcomes")
 _UNIT_OF_WORD = {word: unit for unit, words in _TABLE.pop("units").items() for word in words}
 _UNIT_OF_SUFFIX = {"date": DATES, **dict(zip(("s", "ms", "us", "ns"), DIGITS_OF, strict=True))}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+MOST_TRIED = 100
+"""Records used to detect the format; more than one, as the first requests may have failed."""
+
+LONGEST_LIST = 1000
+"""Most characters of a file's list of columns in an error message."""
+
+DEEPEST_LISTED = 4
+"""Most levels of nested JSON keys that an error message lists as columns."""
 
 DURATIONS = {
     "latency": "latencies",
@@ -80,10 +91,6 @@ class Format(NamedTuple):
     settings: tuple[str, ...] = ()
     note: str | None = None
 
-    def name_of(self, role: str) -> str:
-        """Return the column's name for a role, for error messages; without one the role itself."""
-        return next(iter(self.columns.get(role, ())), role)
-
     def seconds(self, role: str) -> float:
         """Return the length of the unit of a role of durations, in seconds."""
         return float(10 ** -DIGITS_OF[self.units.get(role, SECONDS)])
@@ -132,25 +139,24 @@ def _named_unit(column: str) -> str | None:
     return _UNIT_OF_WORD.get(words[-1]) if words else None
 
 
-def made(name: str, roles: Mapping[str, Any], **more: Any) -> Format:
+def made(name: str, columns: Mapping[str, Any], **more: Any) -> Format:
     """Make a format from the names of columns by role; ``more`` are other fields of `Format`.
 
     A role may end with the unit of its column, as in ``arrival_date`` or ``latency_ms``. Else the
     name of a column of arrivals or durations may state the unit.
     """
-    columns: dict[str, tuple[str, ...]] = {}
-    units, notes = dict[str, str](), []
-    for role, names in roles.items():
+    found, units, notes = dict[str, tuple[str, ...]](), dict[str, str](), list[str]()
+    for role, names in columns.items():
         start, _, suffix = role.rpartition("_")
         unit, own = _UNIT_OF_SUFFIX.get(suffix), start if suffix in _UNIT_OF_SUFFIX else role
-        if own in columns:
+        if own in found:
             reason = f"names two columns of {own.replace('_', ' ')}"
-            raise InvalidValueError(None, "columns", dict(roles), reason)
-        columns[own] = (names,) if isinstance(names, str) else tuple(names)
-        if role in ("arrival", *DURATIONS) and (unit := _named_unit(columns[own][0])):
+            raise InvalidValueError(None, "columns", dict(columns), reason)
+        found[own] = (names,) if isinstance(names, str) else tuple(names)
+        if role in ("arrival", *DURATIONS) and (unit := _named_unit(found[own][0])):
             notes += [f"{names!r} is in {unit}, as its name says"] * (unit != SECONDS)
         units |= {own: unit} if unit else {}
-    return Format(name, columns, units, note="; ".join(notes) or None, **more)
+    return Format(name, found, units, note="; ".join(notes) or None, **more)
 
 
 def wanted_format(name: Any, columns: Any, bad_rows: Any) -> Format | None:
@@ -198,8 +204,83 @@ def _named(columns: Any) -> Format | None:
     return kind
 
 
-FORMATS: dict[str, Format] = {
-    name: made(name, one.pop("columns"), **one) for name, one in _TABLE.items()
-}
+FORMATS = {name: made(name, **fields) for name, fields in _TABLE.items()}
 ENGINE_SETTINGS = frozenset(name for one in FORMATS.values() for name in one.settings)
 """Names of the settings of vLLM and SGLang that affect scheduling and are read from logs."""
+
+
+def format_of(
+    path: object, wanted: Format | None, header: Sequence[str], chunk: Any, worker: str | None
+) -> Format:
+    """Choose the format of a log file, and check that the file has the format's columns.
+
+    Parameters
+    ----------
+    path : object
+        Name of the file in error messages.
+    wanted : Format or None
+        The format that the user asks for; None detects it.
+    header : sequence of str
+        Names of the columns of a table; empty for JSON.
+    chunk : tuple[Sequence[int], list]
+        The first records: their line numbers, or positions in a JSON list, and the records.
+    worker : str or None
+        The user's choice of a column with role ``"worker"``, which is added to any format.
+
+    Raises
+    ------
+    FileFormatError
+        No format fits, several fit, a column is missing, or two columns have one name. The message
+        suggests what to type.
+    """
+    numbers, tried = chunk
+    records = [one for one in tried[:MOST_TRIED] if isinstance(one, dict)]
+    if header:
+        records.insert(0, dict.fromkeys(header, ""))
+    elif tried and not records:
+        raise FileFormatError(path, tried[0].message, row=numbers[0])
+    kind = wanted or _detected(path, [one for one in records if one])
+    if worker is not None:
+        kind = kind._replace(columns={**kind.columns, "worker": (worker,)})
+    for mark in kind.missing(records):
+        raise _unknown(path, records, f"column {mark!r} is missing")
+    for name in {name for names in kind.columns.values() for name in names}:
+        if header.count(name) > 1:
+            raise FileFormatError(path, f"column {name!r} is there twice")
+    return kind
+
+
+def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
+    """Return the only format whose columns the records have; raise an error if none or several."""
+    if not records:
+        raise FileFormatError(path, "has no record with fields")
+    found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
+    most = max((len(one.marks) for one in found), default=0)
+    found = [one for one in found if len(one.marks) == most]
+    if len(found) == 1:
+        return found[0]
+    several = f"fits several formats: give {' or '.join(f'format={one.name}' for one in found)}"
+    raise _unknown(path, records, several if found else "fits no format")
+
+
+def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
+    """Make the error for a file of unknown format.
+
+    Its message has the reason, the columns, each as the user can type it, and the text to type as a
+    source of requests: ``trace:FILE(role=column, ...)``.
+    """
+    seen = [*dict.fromkeys(one for record in records for one in _paths(record))]
+    listed = textwrap.shorten(", ".join(map(quoted, seen)), LONGEST_LIST, placeholder="...")
+    line = shlex.quote(f"trace:{path}(arrival=NAME, prompt=NAME, output=NAME)")
+    reason = f"{why}; its columns are {listed or 'none'}; type {line}, with a column for each NAME"
+    return FileFormatError(path, reason)
+
+
+def _paths(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[str]:
+    """Yield the path of each value of a nested record, such as ``usage.prompt_tokens``."""
+    for key, value in record.items():
+        path = before + str(key).replace(".", "\\." if before or isinstance(value, dict) else ".")
+        if isinstance(value, dict) and value and depth < DEEPEST_LISTED:
+            yield from _paths(value, f"{path}.", depth + 1)
+        else:
+            yield path

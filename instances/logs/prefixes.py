@@ -87,10 +87,7 @@ def as_hashes(cell: Any) -> npt.NDArray[np.uint64]:
 
 
 def shared_prefixes(
-    hashes: Sequence[Sequence[int] | npt.NDArray[np.uint64]],
-    block_size: int,
-    prompt_lengths: Sequence[int] | IntArray,
-    output_lengths: Sequence[int] | IntArray,
+    hashes: Sequence[Any], block_size: int, prompt_lengths: Any, output_lengths: Any
 ) -> IntArray:
     """Compute the largest prefix of each prompt that a cache could reuse from another request.
 
@@ -132,10 +129,8 @@ def shared_prefixes(
     whole = prompts // size
     counts = np.array([len(one) for one in hashes], np.int64)
     wrong = np.flatnonzero((counts < whole) | (counts > -(-prompts // size)))
-    if len(wrong):
-        k = int(wrong[0])
-        reason = f"do not fit {prompts[k]} tokens in blocks of {size} (request {k}, and "
-        reason += f"{len(wrong) - 1} others)"
+    for k in wrong[:1].tolist():
+        reason = f"do not fit {prompts[k]} tokens in blocks of {size} (request {k})"
         raise InvalidValueError(None, "hashes", int(counts[k]), reason)
     blocks = [np.asarray(one, np.uint64)[:end] for one, end in zip(hashes, whole, strict=True)]
     flat = np.concatenate([*blocks, np.zeros(0, np.uint64)])
@@ -164,14 +159,12 @@ def shared_prefixes(
 def _largest_of_others(group: IntArray, values: IntArray) -> IntArray:
     """Return for each element the largest value among the other elements of its group.
 
-    ``group`` has the number of each element's group, and every group has at least two elements.
+    ``group`` has the number of each element's group. Values are at least 0.
     """
-    order = np.lexsort((-values, group))
-    firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    # Each element gets the largest value of its group, but the element with the largest value gets
-    # the second largest.
-    found = np.repeat(values[order[firsts]], np.diff(firsts, append=len(order)))
-    found[firsts] = values[order[firsts + 1]]
-    largest = np.empty_like(values)
-    largest[order] = found
-    return largest
+    largest, second = np.zeros((2, group.max(initial=0) + 1), np.int64)
+    np.maximum.at(largest, group, values)
+    is_largest = values == largest[group]
+    np.maximum.at(second, group, np.where(is_largest, 0, values))
+    is_only = is_largest & (np.bincount(group, is_largest)[group] == 1)
+    found: IntArray = np.where(is_only, second[group], largest[group])
+    return found

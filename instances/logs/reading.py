@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, compress
 from typing import Any
 
@@ -17,16 +16,13 @@ from instances.errors import FileFormatError, InvalidTypeError, InvalidValueErro
 from instances.settings import parse_value
 
 from . import cells, prefixes
-from .advice import format_of
-from .cells import BadRow, bad_cell, is_blank
-from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, wanted_format
-from .paths import column, lookup
+from .cells import BadRow, bad_cell, column, is_blank, lookup
+from .formats import DURATIONS, ENGINE_SETTINGS, STAMPS, Format, format_of, wanted_format
 from .records import Rows, opened, records_of
 from .request_log import RequestLog
 from .tools import FAILED, ROWS, Row, innermost, rate_of
 
 WAY_OUT = "bad_rows='skip' leaves such rows out (in a command FILE(bad_rows=skip))"
-UNREADABLE, EMPTY = "skipped", "empty"
 GAPS = "inter_token_times"
 NO_GAPS = cells.as_list(None)
 
@@ -43,11 +39,10 @@ def read_rows(
     with opened(path) as stream:
         header, records = records_of(stream, path)
         first = next(records, ((), []))
-        kind = format_of(path, wanted, header, first, columns or {})
+        kind = format_of(path, wanted, header, first, (columns or {}).get("worker"))
         facts = _run_facts(path, kind, first[1])
         rows = _Rows(kind, chain([first], records), hashes)
-    ticks, arrays = rows.read()
-    bad = rows.bad
+    (ticks, arrays), bad = rows.read(), rows.bad
     if bad and bad_rows == "refuse":
         worst, rest = min(bad), f"{len(bad):,} of {rows.count:,} rows cannot be read; {WAY_OUT}"
         raise FileFormatError(path, f"{bad[worst].message}; {rest}", row=worst)
@@ -63,7 +58,7 @@ def read_rows(
         arrival_times=np.sort(ticks) / cells.PER_SECOND,
         **arrays,
         rows=rows.count,
-        left_out=dict(rows.left_out + Counter({UNREADABLE: len(bad)})),
+        left_out=dict(rows.left_out + Counter({"skipped": len(bad)})),
         out_of_order=int((ticks < np.maximum.accumulate(ticks)).sum()),
         time_unit=rows.time_unit,
         has_arrival_times=rows.time_unit is not None,
@@ -124,7 +119,7 @@ def read_log(
     """
     log = read_rows(path, format, columns, bad_rows, shared_prefixes)
     kept = (log.prompt_lengths > 0) & (log.output_lengths > 0)
-    left_out = +Counter({**log.left_out, EMPTY: len(log) - int(kept.sum())})
+    left_out = +Counter({**log.left_out, "empty": len(log) - int(kept.sum())})
     log = replace(log.select(kept), left_out=dict(left_out))
     if not kept.any():
         reason = f"no request is left of {log.rows} ({log.dropped or 'none is there'})"
@@ -162,10 +157,11 @@ def _shared_tokens(arrays: dict[str, Any], block_size: int) -> dict[str, Any]:
 
     Requests without prompt or output supply no tokens.
     """
-    hashes, sizes = arrays.pop("hashes"), {*arrays.pop("block_size", [block_size])}
+    sizes = {one if type(one) is int else 0 for one in arrays.pop("block_size", [block_size])}
+    size: Any = sizes.pop() if len(sizes) == 1 else sorted(sizes)
+    hashes = arrays.pop("hashes")
     lengths = np.array([arrays["prompt_lengths"], arrays["output_lengths"]])
     kept, shared = (lengths > 0).all(axis=0), np.zeros(len(hashes), np.int64)
-    size: Any = sizes.pop() if len(sizes) == 1 else sorted(sizes)
     try:
         shared[kept] = prefixes.shared_prefixes(hashes[kept], size, *lengths[:, kept])
     except (InvalidTypeError, InvalidValueError) as error:
@@ -210,8 +206,7 @@ class _Rows:
         self.bad: dict[int, BadRow] = {}
         self.time_unit: str | None = None
         unused = {"error", "phase", *(() if shared_prefixes else ("hashes", "block_size"))}
-        roles = {*kind.columns} - unused
-        self._cells: dict[str, list[Any]] = {one: [] for one in roles}
+        self._cells: dict[str, list[Any]] = {one: [] for one in kind.columns.keys() - unused}
         rows = _requests(records, ROWS[kind.name], kind.document) if kind.name in ROWS else records
         for chunk in innermost(rows, kind.columns) if kind.name == "otlp" else rows:
             self._take(*chunk)
@@ -243,8 +238,6 @@ class _Rows:
                 found = [cells.as_list(one, kind.seconds(role)) or one for one in found]
             elif role == "hashes":
                 found = [*map(prefixes.as_hashes, found)]
-            elif role == "block_size":
-                found = [one if type(one) is int else 0 for one in found]
             taken += found
 
     def read(self) -> tuple[IntArray, dict[str, Any]]:
@@ -297,8 +290,10 @@ class _Rows:
             pairs = zip(self._cells[role], np.isnan(measured[STAMPS[role]]), strict=True)
             self._cells[role] = [one if is_unknown else None for one, is_unknown in pairs]
         together = [*chain.from_iterable(self._cells[role] for role in roles)]
-        unit, refuse = kind.units.get("arrival"), partial(self._refuse, roles)
-        found, self.time_unit = cells.as_times(together, unit, refuse)
+        unit = kind.units.get("arrival")
+        found, self.time_unit = cells.as_times(
+            together, unit, lambda *bad: self._refuse(roles, *bad)
+        )
         ticks, *ends = found.reshape(len(roles), count)
         for role, end in zip(roles[1:], ends, strict=True):
             is_given = np.array([not is_blank(one) for one in self._cells[role]], bool)
@@ -317,7 +312,7 @@ class _Rows:
             which, row = divmod(place, len(self.numbers))
             cell = self._cells[roles[which]][row]
             if not (is_blank(cell) and roles[which] in {*DURATIONS, *STAMPS}):
-                bad = bad_cell(self.kind.name_of(roles[which]), cell, reason)
+                bad = bad_cell(self.kind.columns[roles[which]][0], cell, reason)
                 self.bad.setdefault(self.numbers[row], bad)
 
 

@@ -53,11 +53,10 @@ class LogFacts:
 
     def arrivals_note(self, span: float) -> str:
         """Describe the file's arrival times in words: their unit, and their span in seconds."""
-        unit = self.time_unit
-        if unit is None:
+        if self.time_unit is None:
             return "no arrival times, all requests at 0"
         sorted_note = f"; sorted, {self.out_of_order} out of order" if self.out_of_order else ""
-        unit = unit if unit == DATES else f"in {unit}"
+        unit = DATES if self.time_unit == DATES else f"in {self.time_unit}"
         return f"arrivals are {unit} and span {span:,.6g} s{sorted_note}"
 
 
@@ -191,4 +190,4 @@ class RequestLog(LogFacts):
             parts.append(f"measured: {', '.join(measured)}")
         if self.workers is not None:
             parts.append(f"{len({*self.workers.tolist()} - {None})} workers named")
-        return "; ".join(parts if self.note is None else [*parts, self.note])
+        return "; ".join([*parts, *filter(None, [self.note])])

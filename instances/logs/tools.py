@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import NO_LIST, BadRow, as_list, bad_cell
-from .paths import column, inside, lookup
+from .cells import NO_LIST, BadRow, as_list, bad_cell, column, inside, lookup
 
 LONGEST_ATTRIBUTE = 256
 """Longest attribute of a span that is kept, in characters: some attributes hold whole prompts."""
@@ -18,10 +17,8 @@ FAILED, OUTER_SPAN = "failed", "counted by another span"
 Row = dict[str, Any] | str | BadRow
 """A request as a dict by column; a reason (str) to leave it out; or a `BadRow` if unreadable."""
 
-_RUN_LISTS = (
-    *("input_lens", "output_lens", "start_times"),
-    *("ttfts", "itls", "latencies", "e2els", "errors"),
-)
+_LENGTHS = ("input_lens", "output_lens")
+_LISTS = (*_LENGTHS, "start_times", "ttfts", "itls", "latencies", "e2els", "errors")
 
 
 def _run(run: dict[str, Any]) -> Iterator[Row]:
@@ -31,9 +28,7 @@ def _run(run: dict[str, Any]) -> Iterator[Row]:
     times: arrivals are then evenly spaced at the run's request rate, or left empty (all requests at
     once) if the rate is unlimited.
     """
-    lists: dict[str, Any] = {
-        key: run.get(key) for key in _RUN_LISTS if key in {*run, *_RUN_LISTS[:2]}
-    }
+    lists: dict[str, Any] = {key: run.get(key) for key in _LISTS if key in {*run, *_LENGTHS}}
     sizes = {key: len(one) if isinstance(one, list) else None for key, one in lists.items()}
     if None in sizes.values() or len({*sizes.values()}) > 1:
         yield BadRow(f"needs lists of one length, with an entry per request; it has {sizes}")

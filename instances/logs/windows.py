@@ -84,16 +84,13 @@ class TraceReport(LogFacts):
     def __str__(self) -> str:
         kept = f"{self.source}: {self.kept} of {self.rows_in_window} rows kept"
         counts = f"{self.dropped_empty} empty, {self.dropped_too_long} too long"
-        unit = "arrivals in seconds"
-        if self.round_seconds is not None:
-            unit = f"a round is {self.round_seconds:g} s and {self.token_scale} token(s)"
-        parts = [
-            f"{kept} ({counts}, {self.clipped} clipped)",
-            unit,
-            self.arrivals_note(self.span_seconds),
-            *[f"{count} {why} and left out" for why, count in self.left_out.items()],
-        ]
-        return "; ".join(parts if self.note is None else [*parts, self.note])
+        unit, round_seconds = "arrivals in seconds", self.round_seconds
+        if round_seconds is not None:
+            unit = f"a round is {round_seconds:g} s and {self.token_scale} token(s)"
+        parts = [f"{kept} ({counts}, {self.clipped} clipped)", unit]
+        parts.append(self.arrivals_note(self.span_seconds))
+        parts += [f"{count} {why} and left out" for why, count in self.left_out.items()]
+        return "; ".join([*parts, *filter(None, [self.note])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,13 +213,12 @@ def trace_windows(
     if not log.has_arrival_times and (rule.start_seconds or length):
         reason = "has no arrival times: no window can be cut out of it by start_seconds or duration"
         raise FileFormatError(path, reason)
-    steps = [k * decimal(length or 0) for k in range(windows)]
-    starts = [float(decimal(rule.start_seconds) + step) for step in steps]
-    parts = [log.window(start, length, rule.max_requests) for start in starts]
-    return [
-        _problem(path, rule, part, start, in_seconds)
-        for start, part in zip(starts, parts, strict=True)
-    ]
+    found = []
+    for k in range(windows):
+        start = float(decimal(rule.start_seconds) + k * decimal(length or 0))
+        part = log.window(start, length, rule.max_requests)
+        found.append(_problem(path, rule, part, start, in_seconds))
+    return found
 
 
 def _problem(

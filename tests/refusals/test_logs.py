@@ -101,7 +101,6 @@ ROWS: list[Row] = [
     *[log(text, f"{UNKNOWN}.*{TYPE}") for text in ('{\n "a": 1\n}\n', '[{"a": 1}]', "a,b\n1,2\n")],
     log("a;b;c\n1;2;3\n", r"are a, b, c; type 'trace:.*\(arrival=NAME, prompt=NAME, output=NAME"),
     log('INFO:  10.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK\n', "fits no format"),
-    log("2026-02-25 09:00:01,9,2\n2026-02-25 09:00:02,9,2\n", "no header line"),
     trace(HEADER.encode() + b"\n\xff\xfe\x00\n", "is not a text file"),
     *[trace(f"{one}\n1,2\n", "fits no form") for one in ("a\x1b[31m,b", "a\u202eb,c", '"a\nb",c')],
     # A run of a benchmark.

@@ -158,7 +158,7 @@ UNKNOWN: Rows = [
     (lambda: instances.library().matching("j25-m1", "nothing-*"), "nothing-"),
 ]
 ENDLESS: Rows = [
-    (lambda: read_trace("/dev/zero", memory_limit=9), "is not a text file"),
+    (lambda: read_trace("/dev/zero", memory_limit=9), "is longer than 16777216 char"),
 ]
 MISSING: Rows = [(trace, "absent.csv")]
 TABLE = {InvalidValueError: VALUES, InvalidTypeError: TYPES, UnknownNameError: UNKNOWN}

@@ -231,4 +231,4 @@ def test_parquet_is_read_by_pandas_or_refused_by_name(tmp_path, monkeypatch) -> 
         raise ImportError
 
     monkeypatch.setattr(pandas, "read_parquet", without_pyarrow)
-    assert "is a Parquet file: install" in refusal(path)
+    assert "is a Parquet file, and cannot be read" in refusal(path)

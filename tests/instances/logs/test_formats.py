@@ -144,7 +144,7 @@ def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str) -> None:
     assert text != EVERY[kind]
     path = write(tmp_path, text)
     message = refused(path)
-    assert f"row {ROWS[kind]}: {FORMATS[name_of(kind)].name_of('prompt')} " in message
+    assert f"row {ROWS[kind]}: {FORMATS[name_of(kind)].columns['prompt'][0]} " in message
     assert "is not a whole number from 0 to 2147483647" in message or bad == "null"
     good, log = read_log(write(tmp_path, EVERY[kind], "good")), read_log(path, bad_rows="skip")
     assert (log.rows, log.left_out) == (good.rows, good.left_out | {"skipped": 1})
