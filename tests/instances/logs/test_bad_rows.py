@@ -90,9 +90,9 @@ def test_a_bad_line_of_json(tmp_path: Path, line: str, reason: str, bad_at: int)
 
 
 def test_bad_items_of_a_json_list(tmp_path: Path) -> None:
-    items = [{"time": 1, "input": 5, "output": 3}, 7, {"time": 1, "input": 5}, None]
+    items = [{"time": 1, "input": 5, "output": 3}, 7, {"time": 1, "input": 5}, None, "failed"]
     log = read_log(write(tmp_path, json.dumps(items)), columns=COLUMNS, bad_rows="skip")
-    assert (log.row_numbers.tolist(), log.left_out) == ([1], {"skipped": 3})
+    assert (log.row_numbers.tolist(), log.left_out) == ([1], {"skipped": 4})
 
 
 @pytest.mark.parametrize("bad", ["nan", "2026-13-45T00:00:00Z", "9026-01-01T00:00:00Z"])
