@@ -24,7 +24,7 @@ from hindsight.outcomes.goals import OnTime, Tail
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import Bound, Progress, Result, StopReason
 from hindsight.prices.deadlines import own_times
-from hindsight.prices.minorants import affine_minorants, has_minorants, is_known
+from hindsight.prices.minorants import affine_minorants, is_known
 from hindsight.rounds.on_time import ALONE
 from hindsight.runtime.clock import SPARE_SECONDS, Clock
 from hindsight.runtime.search import Search
@@ -188,7 +188,7 @@ def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
     is_latency = goal.of == "latency"
     if isinstance(problem, Instance):
         return np.where(is_latency, problem.output_lengths, 1)
-    if not has_minorants(problem.batch_time):
+    if not is_known(problem.batch_time):
         return np.zeros(len(problem))
     minorants = affine_minorants(problem.batch_time, problem.memory_limit)
     longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)

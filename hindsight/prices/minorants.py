@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidTypeError
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import TiledTime
 from instances.batch_time.exact import coefficients, interpolation
-from instances.validation import as_fraction, decimal
+from instances.validation import decimal
 
 
 class AffineMinorant(NamedTuple):
@@ -58,18 +57,6 @@ def own_seconds(
         + token * (prompt + output - 1)
         + held * (output * prompt + output * (output + 1) / 2)
     )
-
-
-@runtime_checkable
-class DeclaresMinorants(Protocol):
-    """A batch time with a method that declares affine lower bounds on the length of a round."""
-
-    def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
-        """Return one or more triples (d0, d1, d2) with d0 > 0, d1 >= 0 and d2 >= 0.
-
-        With memory limit M in tokens, every round must last at least d0 + d1 * (tokens processed) +
-        d2 * (KV tokens of the batch) seconds, as in `AffineMinorant`.
-        """
 
 
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
@@ -122,29 +109,6 @@ def is_known(batch_time: object) -> bool:
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 
 
-def has_minorants(batch_time: object) -> bool:
-    """Return whether affine lower bounds on the length of a round are known for a batch time.
-
-    Either they are proved from its class, or its method ``minorants`` declares them.
-    """
-    return is_known(batch_time) or isinstance(batch_time, DeclaresMinorants)
-
-
-def _declared(batch_time: DeclaresMinorants, memory_limit: int) -> list[AffineMinorant]:
-    owner = "declared minorant"
-    found = [
-        AffineMinorant(
-            as_fraction(d0, owner, "d0", above=0),
-            as_fraction(d1, owner, "d1", minimum=0),
-            as_fraction(d2, owner, "d2", minimum=0),
-        )
-        for d0, d1, d2 in batch_time.minorants(memory_limit)
-    ]
-    if not found:
-        raise InvalidValueError("batch time", "minorants", found, "must not be empty")
-    return found
-
-
 def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinorant, ...]:
     """Return affine minorants of a batch time: lower bounds on the length of every round.
 
@@ -167,32 +131,25 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
       lies below at the entries, at the ends of the first and of the last whole tile, and at M. The
       lines returned are the edges of the lower convex hull of these points, and the constant of the
       lowest point. Edges with d0 <= 0 are left out, because the bounds divide by d0.
-    - Any other batch time with the method of `DeclaresMinorants`: the minorants that the method
-      returns, without a check that they are lower bounds.
 
     Floats count as the decimals they are written as.
 
     Parameters
     ----------
     batch_time : BatchTime
-        A batch time of exactly one of these classes (a subclass may compute another time), or with
-        the method of `DeclaresMinorants`.
+        A batch time of exactly one of these classes. A subclass may compute another time.
     memory_limit : int
         Memory limit M, in tokens.
 
     Raises
     ------
     InvalidTypeError
-        The batch time is of another class, and declares no minorants.
-    InvalidValueError
-        The batch time declares no triple, or coefficients that are out of range.
+        The batch time is of another class.
     """
     if (known := coefficients(batch_time)) is not None:
         return (AffineMinorant(*known),)
     if type(batch_time) is TiledTime:
         return tuple(_tiled(batch_time, memory_limit))
-    if isinstance(batch_time, DeclaresMinorants):
-        return tuple(_declared(batch_time, memory_limit))
     names = "AffineTime, IterationTime, TiledTime"
     reason = f"has no known affine minorant; these classes have one: {names}"
     raise InvalidTypeError(None, "batch_time", batch_time, reason)

@@ -14,11 +14,11 @@ different orders, only the one with rising ranks is generated.
 *Value of a state.* States are compared by an estimate of the weighted mean rounds in which requests
 hold memory. For a placed request i this is t_i + m_i with m_i = sum_j j (s_i + j) / v_i. For the
 others a fluid relaxation estimates it. There, requests are served one after another, in order of
-rank. The service begins at now + R / capacity, where R is the volume that the running requests will
-still hold, and request i takes v_i / capacity rounds, from its arrival or later. The value is the
-weighted sum of t_i + (1 - g) m_i over placed requests and of the middle rounds of service over the
-others. g = 0 would be an estimate of the total. g > 0 prefers states that have placed long-running
-requests, because short ones fill the gaps that are left at the end.
+rank. The service begins at now + R / M, where M is the memory limit and R the volume that the
+running requests will still hold, and request i takes v_i / M rounds, from its arrival or later. The
+value is the weighted sum of t_i + (1 - g) m_i over placed requests and of the middle rounds of
+service over the others. g = 0 would be an estimate of the total. g > 0 prefers states that have
+placed long-running requests, because short ones fill the gaps that are left at the end.
 
 Beyond the window, the fluid relaxation of a state is not computed. It is approximated by a
 reference, the relaxation of all requests, which is computed once: the state is assumed to keep the
@@ -53,7 +53,7 @@ class RankedRequests(NamedTuple):
         Prompt and output lengths in tokens, arrivals in rounds.
     length : float64 array, shape (n,)
         Rounds for which the fluid relaxation serves each request: its volume (tokens held, summed
-        over its rounds) divided by ``capacity``.
+        over its rounds) divided by ``limit``.
     moment : float64 array, shape (n,)
         Mean round in which each request holds its memory, times (1 - `BeamSettings.preference`).
         Rounds are counted from the start of the request and weighted by the tokens held in them.
@@ -61,8 +61,6 @@ class RankedRequests(NamedTuple):
         Weights w of the requests.
     limit : int
         Memory limit M, tokens.
-    capacity : float
-        Tokens of memory that the fluid relaxation uses in each round, at most M.
     front : float64 array, shape (n + 1,)
         Entry i: time, in rounds, at which the server has completed all requests of rank below i.
     later : float64 array, shape (n + 1,)
@@ -81,7 +79,6 @@ class RankedRequests(NamedTuple):
     moment: FloatArray
     weight: FloatArray
     limit: int
-    capacity: float
     front: FloatArray
     later: FloatArray
     before_idle: FloatArray
@@ -372,7 +369,7 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
 
     Also return the round in which a single server, the fluid relaxation of the extended schedule,
     begins to serve the unplaced requests. It serves two volumes (tokens times rounds) first, with
-    `RankedRequests.capacity` tokens per round: that of request i, and that which the running
+    `RankedRequests.limit` tokens per round: that of request i, and that which the running
     requests still hold after its start.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
@@ -385,7 +382,7 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
     if running == beam.ends.shape[1]:
         return -1, 0.0
     held = ahead.held[over] - ahead.holding[over] * gone - running * 0.5 * gone * (gone + 1.0)
-    return start, start + held / requests.capacity + requests.length[i]
+    return start, start + held / requests.limit + requests.length[i]
 
 
 @step
@@ -404,7 +401,7 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     # ``total`` is the cost of all unplaced requests of x in the fluid relaxation, where a single
     # server serves them in order of rank. The value of each child follows from it: the server need
     # not serve the request that the child places, and begins later to serve the others.
-    begin = now + search.ahead.held[0] / requests.capacity
+    begin = now + search.ahead.held[0] / requests.limit
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
     for i in range(first, stop):

@@ -37,15 +37,11 @@ class BeamSettings(NamedTuple):
         Number g in [0, 1]. The larger it is, the earlier the search places requests that run long:
         the cost of a placed request is its weight times (start + (1 - g) * mean round in which it
         holds memory, counted from the start).
-    efficiency : float
-        Share of the memory limit M. The estimate of a partial schedule's final cost assumes that
-        the requests that are not placed yet use this share in each round.
     """
 
     width: int
     choices: int
     preference: float = 1.0
-    efficiency: float = 1.0
 
 
 def memory_moments(instance: Instance) -> tuple[FloatArray, FloatArray]:
@@ -152,13 +148,12 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
     """Return the requests in order of rank (place in ``order``), and a fluid relaxation of them.
 
     The fluid relaxation is a single server that serves the requests one after another, in this
-    order, with a share of the memory limit as its tokens per round (`BeamSettings.efficiency`).
+    order, with the memory limit as its tokens per round.
     """
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))
     weight = instance.weights[order].astype(np.float64)
-    capacity = settings.efficiency * instance.memory_limit
-    length, moment = volume / capacity, (1.0 - settings.preference) * moment
+    length, moment = volume / instance.memory_limit, (1.0 - settings.preference) * moment
     lengths = prompt, output, arrival, length, moment, weight
     # The rows of ``fluid`` describe the service of all requests by one server, in order of rank:
     # ``front``, ``later`` and ``before_idle`` of `RankedRequests`. They are needed only for ranks
@@ -167,7 +162,7 @@ def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> Rank
     fluid = np.zeros((3, len(order) + 1))
     if len(order) > WINDOW:
         fluid = _reference(arrival, length, weight)
-    return RankedRequests(*lengths, instance.memory_limit, capacity, *fluid)
+    return RankedRequests(*lengths, instance.memory_limit, *fluid)
 
 
 def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> FloatArray:

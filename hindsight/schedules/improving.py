@@ -3,8 +3,8 @@
 *Whole beams* are beam searches (`hindsight.schedules.beams`) over all requests. They build
 schedules of one machine, with memory counted in tokens, in order of
 
-* the rounds in which the volume relaxation serves the requests (smallest volume first),
-* their starts in the best schedule so far, and
+* the rounds in which the volume relaxation serves the requests (smallest volume first), and their
+  starts in the best schedule so far, or
 * the expected starts of the linear relaxation, once it has been solved.
 
 *Tails* are beam searches that keep the best schedule up to a random round and replan the requests
@@ -50,30 +50,18 @@ CYCLES = (
 )
 """Settings of the cycles: annealings whose moves remove some requests and put them back."""
 
-WHOLE = (
-    ("volume", BeamSettings(4, 16)),
-    ("start", BeamSettings(4, 16, 0.75)),
-    ("volume", BeamSettings(32, 32)),
-    ("start", BeamSettings(1, 32)),
-)
-"""Beam searches over all requests that run before the linear relaxation is solved. Each entry has
-the name of an order of the requests (`Improvement._key`) and the settings of the search."""
-
-GUIDED = tuple(("relaxation", BeamSettings(*one)) for one in ((4, 32), (32, 16), (128, 16)))
-"""Beam searches over all requests, in order of expected start in the solved linear relaxation."""
-
-WIDEST, MOST_CHOICES, LEAST_EFFICIENCY = 5, 3, 0.93
-"""Limits of the random `BeamSettings` of a tail (beam search over the end of a schedule). Its width
-is 4 * 2 ** k with k < `WIDEST`. Its number of choices is 8 * 2 ** k with k < `MOST_CHOICES`. Its
-efficiency (share of memory assumed in use) is between `LEAST_EFFICIENCY` and 1."""
+BEAMS = (BeamSettings(4, 16), BeamSettings(32, 32), BeamSettings(128, 16))
+"""Beam searches over all requests, in each order of them. The last one runs only in the order of a
+solved linear relaxation. Tails (beam searches over the end of a schedule) draw one of these
+settings and a random `BeamSettings.preference`."""
 
 FIRST_TAILS = 50
 """Tails (beam searches over the end of the best schedule) may extend FIRST_TAILS * n partial
 schedules, all tails together, right after the beam searches over all n requests."""
 
-NOISY, NOISE = 0.5, 3.0
-"""`NOISY`: share of tails (beam searches over the end of the best schedule) that perturb the order
-of the requests. `NOISE`: standard deviation of the change of a request's place, in places."""
+NOISE = 3.0
+"""Tails (beam searches over the end of the best schedule) perturb the order of the requests. The
+standard deviation of the change of a request's place, in places, is random up to `NOISE`."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
 """Order annealing: range of first temperature; last one. Unit: (mean output) * (mean weight)."""
@@ -157,8 +145,9 @@ class Improvement:
         """
         interval, gains = self._interval, True
         interval.phase = "search"
-        for ranking, settings in GUIDED if self.is_guided else WHOLE:
-            self._whole(self._key(ranking), settings)
+        for settings in BEAMS if self.is_guided else BEAMS[:2]:
+            for ranking in ["relaxation"] if self.is_guided else ["volume", "start"]:
+                self._whole(self._key(ranking), settings)
         while gains:
             before = interval.upper_bound
             self._run_kind(self._kinds - 1, FIRST_TAILS * len(self._instance))
@@ -298,12 +287,9 @@ class Improvement:
         while interval.moves < last and not interval.is_done():
             starts = interval.schedule.start_times
             key = self._key(rankings[int(rng.integers(len(rankings)))])
-            if rng.random() < NOISY:
-                ranks = np.argsort(np.argsort(key, kind="stable"))
-                key = ranks + rng.normal(0.0, NOISE, len(ranks))
-            width, choices = 4 << int(rng.integers(WIDEST)), 8 << int(rng.integers(MOST_CHOICES))
-            efficiency = rng.uniform(LEAST_EFFICIENCY, 1.0)
-            settings = BeamSettings(width, choices, rng.random(), efficiency)
+            ranks = np.argsort(np.argsort(key, kind="stable"))
+            key = ranks + rng.normal(0.0, NOISE * rng.random(), len(ranks))
+            settings = BEAMS[int(rng.integers(len(BEAMS)))]._replace(preference=rng.random())
             moment = int(rng.integers(int(starts.min()), int(starts.max()) + 1))
             found = self._beam(key, settings, int((starts < moment).sum()))
             if found is not None and int(instance.weights @ (found - starts)) < 0:

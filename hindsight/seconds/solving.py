@@ -38,7 +38,7 @@ from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import NO_BOUND
 from hindsight.prices.deadlines import Deadlines, own_times
 from hindsight.prices.machines import machine_bounds
-from hindsight.prices.minorants import AffineMinorant, affine_minorants, has_minorants, is_known
+from hindsight.prices.minorants import AffineMinorant, affine_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent
 from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, SecondsProof
@@ -154,9 +154,8 @@ class _Search:
         self._interval, self._anneal = interval, anneal
         self._workload = workload = interval.source
         batch_time = workload.require_batch_time()
-        bounded, memory = has_minorants(batch_time), workload.memory_limit
+        bounded, memory = is_known(batch_time), workload.memory_limit
         self._minorants = affine_minorants(batch_time, memory) if bounded else ()
-        self._certified = is_known(batch_time)
         self._limits = interval.problem.limits
         self._threads = search.cores
         recomputes = interval.problem.preemption == "recompute"
@@ -214,10 +213,10 @@ class _Search:
         if limits is not None:
             for minorant in self._minorants:
                 late = int((Deadlines.of(workload, minorant, limits, math.inf).known == 1).sum())
-                interval.prove(late, OWN_TIME, certified=self._certified)
+                interval.prove(late, OWN_TIME)
         elif self._minorants:
             for name, bound in machine_bounds(workload, workload.batch_time).items():
-                interval.prove(bound, name, certified=self._certified)
+                interval.prove(bound, name)
 
     def _ascend(self, pool: Executor) -> None:
         """Begin a price ascent for each minorant of the batch time, and keep the best ascent.
@@ -319,7 +318,7 @@ class _Search:
             if priced.points(allowance) > LARGEST_WINDOW:
                 return
             whole = priced.raise_values(values, allowance, order, pool, self._schedules.must_stop)
-            interval.prove(priced.total(values), PRICES, certified=self._certified)
+            interval.prove(priced.total(values), PRICES)
             if not whole or self._schedules.must_stop():
                 return
 

@@ -24,7 +24,6 @@ def test_beams_are_feasible(data: st.DataObject) -> None:
         data.draw(st.integers(1, 5)),
         data.draw(st.integers(1, 4)),
         data.draw(st.sampled_from((0.0, 0.5, 1.0, 2.0))),
-        data.draw(st.sampled_from((0.5, 0.9, 1.0, 1.1))),
     )
     starts = beam_schedule(instance, order, settings, len(instance), never)
     assert starts is not None

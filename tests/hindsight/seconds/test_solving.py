@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hindsight
-from instances import Instance, InvalidValueError, Workload
+from instances import Instance, Workload
 from online import AffineTime
 
 TIME = AffineTime(0.5, 0.25, 0.125)
@@ -49,16 +47,6 @@ class Slow:
         return np.full(stretch.rounds, 1.0 + 0.25 * stretch.requests**2)
 
 
-class Declared(Slow):
-    """The same, which says that a round takes at least 1.25 seconds."""
-
-    def __init__(self, *lines: Any) -> None:
-        self.lines = lines
-
-    def minorants(self, memory_limit: int) -> Sequence[tuple[float, float, float]]:
-        return self.lines
-
-
 class Quicker(AffineTime):
     """A subclass may compute something else."""
 
@@ -74,21 +62,6 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
         assert result.mean_latency_interval[0] == 0
         assert result.schedule.is_feasible
         assert result.status == "feasible"
-
-
-def test_declared_minorants_are_used_on_the_batch_times_word() -> None:
-    workload = Workload([0.0, 0.5], [3, 2], [2, 3], memory_limit=8)
-    result = hindsight.relax(workload.replaced(batch_time=Declared((1.25, 0, 0))), time_limit=0.2)
-    assert result.bounds["own time"].value == Fraction(25, 4)
-    assert result.best_bound != NO_BOUND
-    assert not result.certified
-    for lines, error, message in (
-        ([(0.0, 0, 0)], InvalidValueError, "d0"),
-        ([], InvalidValueError, "must not be empty"),
-        ([(3.0, 0, 0)], hindsight.ScheduleCheckError, "contradicts"),  # longer than rounds last
-    ):
-        with pytest.raises(error, match=message):
-            hindsight.relax(workload.replaced(batch_time=Declared(*lines)), time_limit=0.2)
 
 
 def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:

@@ -31,22 +31,3 @@ def test_a_tail_is_not_above_a_schedule_that_stores_a_token_next(limit: TailOf) 
     reached = {"latency": schedule.latencies, "first_token": schedule.first_token_times}
     found = hindsight.solve(workload, 0.5, goal=hindsight.Tail(1.0, limit))
     assert found.lower_bound <= found.upper_bound == pytest.approx(reached[limit][0])
-
-
-class DeclaredTime(AffineTime):
-    """A batch time of a user's, whose minorant is a claim."""
-
-    def minorants(self, memory_limit: int) -> list[tuple[float, float, float]]:
-        """Return its own coefficients."""
-        return [(self.d0, self.d1, self.d2)]
-
-
-def test_a_tail_of_a_declared_minorant_is_not_certified() -> None:
-    # The request's own time closes the interval before anything else is tried.
-    workload = Workload([0.0], [3], [2], memory_limit=50)
-    known, declared = (
-        hindsight.solve(workload.replaced(batch_time=kind(0.5, 0.25)), 1, goal=hindsight.Tail(1.0))
-        for kind in (AffineTime, DeclaredTime)
-    )
-    assert known.certified
-    assert not declared.certified
