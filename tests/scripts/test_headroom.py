@@ -26,7 +26,7 @@ AFFINE = "affine:0.02,2e-4,1e-6"
 QUICK = ("--policy", "fcfs", "--time-limit", 10)
 SMALL = ("--memory", 900)
 FIELD = ROOT / "tests" / "data" / "field"
-SGLANG = ("--batch-time", "affine:0.02,5e-5,1e-6", "--memory", 100_000)
+SGLANG = ("--batch-time", "affine:0.02,5e-5,1e-6", "--memory", 100_000, "--quick")
 IDLE = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 
 
@@ -101,7 +101,8 @@ def test_requests_on_time_by_replicas(answer: Any, script: Script, tmp_path: Pat
 def test_a_fit_takes_the_whole_log(script: Script, bench: Path) -> None:
     """Five requests alone would be too few, and their rounds served others too."""
     some = f"{bench}(max_requests=5)"
-    said = facts(measured(script, some, "--memory", 3000, "--batch-time", "fit", "--details"))
+    options = ("--memory", 3000, "--batch-time", "fit", "--details", "--quick")
+    said = facts(measured(script, some, *options))
     assert said["requests"].startswith("5 requests in ")
     assert said["a round lasts"].startswith("0.02 s + 0.0002")
 
@@ -241,7 +242,8 @@ def test_latencies_of_a_closed_loop_give_back_its_arrivals(answer: Any, tmp_path
     mean = asked["today"]["mean_latency"]
     assert mean == pytest.approx(record["today"]["mean_latency"], rel=0.01)
     record = answer(f"{columns})", *SGLANG)[1]
-    assert "made-up arrivals; all requests at once" in record["holds_for"]
+    assert record["holds_for"].startswith("made-up arrivals; simulations only, without bounds;")
+    assert "; all requests at once;" in record["holds_for"]
     assert (record["arrivals_made_up"], record["simulated_over_measured"]) == (True, None)
 
 
