@@ -104,7 +104,7 @@ def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(OrderSearch, "run", fail)
     leave_to_graphs(monkeypatch, SETTLED=1.0)
-    few = [generate("arrival-model-1", seed, n=9) for seed in range(2)]
+    few = [generate("arrival-model-1", seed, n=8) for seed in range(2)]
     for instance in few:
         result = hindsight.solve(instance, PATIENCE, threads=2, method="paths")
         assert result.status == "optimal"
