@@ -136,9 +136,9 @@ def solve_in_rounds(
     interval.refuse_false_claims()
     if interval.proof is not None and moved is not None:
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
-    if proved is not None and proved[0] == interval.certified_lower_bound:
-        # No certified bound exceeds the one that the user's prices prove, so report these prices as
-        # the proof of the lower bound.
+    if proved is not None and proved[0] >= interval.proof_bound:
+        # The user's prices prove at least as much as those of the solve, so report them as the
+        # proof of the lower bound.
         interval.proof = proved[1]
     if moved is not None:
         interval.schedule = moved.restore(interval.schedule)

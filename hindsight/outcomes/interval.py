@@ -20,7 +20,7 @@ import numpy as np
 from hindsight.runtime.clock import SPARE_SECONDS
 from hindsight.runtime.compilation import reported_compilations
 from hindsight.runtime.search import Search
-from instances import InvalidTypeError, InvalidValueError
+from instances import InvalidValueError
 from instances.arrays import IntArray
 from instances.problem.schedule import TimedSchedule
 from instances.validation import as_exact
@@ -51,7 +51,7 @@ class Interval:
     source : Instance or Workload
         Requests and machines of ``problem``.
     schedule : Any
-        Best schedule so far, an object of the class `Problem.kind`. None before the first schedule.
+        Best schedule so far. None before the first schedule.
     bounds : dict[str, Bound]
         Lower bounds on the cost. Keys are the names of bounding methods. Each value is the largest
         bound of its method.
@@ -64,6 +64,8 @@ class Interval:
     proof : Any
         Proof of the largest lower bound that was recorded with a proof. It consists of prices, or
         of a path graph, whose nodes are sets of running requests. None if there is no proof.
+    proof_bound : int or float
+        The bound that `proof` proves. Minus infinity if there is no proof.
     horizon : int
         Round by which every optimal schedule has completed; 0 until such a round is proved.
     served : int64 array
@@ -80,7 +82,7 @@ class Interval:
         self.phase, self.moves, self.horizon = "heuristics", 0, 0
         self.stop_reason: StopReason = "stalled"
         self.proof: Any = None
-        self._proof_bound: int | None = None
+        self.proof_bound: Any = -math.inf
         self.served: IntArray = np.arange(len(self.source))
         self.log: list[Progress] = []
         self.lower_bound: Any = 0
@@ -105,15 +107,6 @@ class Interval:
             exact = exact_total_latency(self.schedule)
             self._exact = Fraction(self._cost) if exact is None else exact
         return self._exact
-
-    @property
-    def certified_lower_bound(self) -> Any:
-        """Return the largest lower bound on the cost that does not rely on a floating-point solver.
-
-        Such bounds are proved in exact arithmetic or with directed rounding. The value is 0 if
-        there is none.
-        """
-        return max((one.value for one in self.bounds.values() if one.certified), default=0)
 
     @property
     def is_proved(self) -> bool:
@@ -162,8 +155,8 @@ class Interval:
         else:
             self.stop_reason = "gap" if self.is_close else self.clock.stop_reason(SPARE_SECONDS)
 
-    def offer(self, schedule: TimedSchedule, served: IntArray | None = None) -> bool:
-        """Make a schedule the best one if it costs less; return whether it does.
+    def offer(self, schedule: TimedSchedule, served: IntArray | None = None) -> None:
+        """Make a schedule the best one if it costs less.
 
         If the problem allows preemption, a schedule without preemption is converted and allowed.
 
@@ -180,26 +173,20 @@ class Interval:
         ScheduleCheckError
             The schedule is infeasible, belongs to another problem, or costs less than a proved
             lower bound.
-        InvalidTypeError
-            The schedule is not of the class `Problem.kind`.
         """
         schedule = self.problem.as_own(schedule)
-        if not isinstance(schedule, self.problem.kind):
-            reason = f"is not a {self.problem.kind.__name__}"
-            raise InvalidTypeError(None, "schedule", schedule, reason)
         source = self.source if served is None else self.source.of(served)
         if schedule.problem is not source and schedule.problem.digest != source.digest:
             raise ScheduleCheckError(f"a schedule belongs to another problem: {schedule.problem!r}")
         cost = self.problem.cost(schedule, served)
         if cost >= self._cost and self.schedule is not None:
-            return False
+            return
         violations = schedule.violations()
         if violations:
             raise ScheduleCheckError(f"a schedule is infeasible: {violations[0]}")
         self.schedule, self._cost, self._exact = schedule, cost, None
         self.served = np.arange(len(self.source)) if served is None else served
         self._check("the best schedule")
-        return True
 
     def prove(
         self, bound: int | Fraction, name: str, *, certified: bool = True, proof: Any = None
@@ -230,8 +217,8 @@ class Interval:
         exact: Any = as_exact(bound, None, "lower bound")
         if self._counts_late or not self.problem.in_seconds:
             exact = math.ceil(exact)
-        if proof is not None and (self._proof_bound is None or exact > self._proof_bound):
-            self._proof_bound, self.proof = exact, proof
+        if proof is not None and exact > self.proof_bound:
+            self.proof_bound, self.proof = exact, proof
         known = self.bounds.get(name)
         if known is None or (exact, certified) > (known.value, known.certified):
             self.bounds[name] = Bound(exact, certified)

@@ -138,11 +138,6 @@ class Problem:
         return limits_of(self.goal.level, len(self.source))
 
     @property
-    def kind(self) -> type:
-        """Return the class that a schedule of the problem must have."""
-        return FleetSchedule if self.source.replicas > 1 else self.part_kind
-
-    @property
     def part_kind(self) -> type:
         """Return the class that the schedule of a single replica must have."""
         if self.in_seconds:
