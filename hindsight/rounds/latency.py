@@ -71,9 +71,11 @@ gain more than further ones), and at any one epoch (time between two rounds). Th
 for 64 requests, about a gigabyte, and is smaller in proportion for more requests."""
 
 FEW_REQUESTS = 28
-"""Largest number of requests for which the exact search is likely to close the gap of bounds. For
-one machine with memory in tokens, only more requests need ruin and recreate: for fewer, the
-annealing of orders alone finds equally good schedules."""
+"""Largest number of requests for which the exact search is likely to close the gap of bounds."""
+
+FEWEST_RUINED = 36
+"""Least number of requests for which ruin and recreate runs if there is one machine with memory in
+tokens. For fewer requests, the annealing of orders alone finds equally good schedules."""
 
 FIRST_STEP = 0.002
 """The exact search first covers total latencies <= lower bound + FIRST_STEP x upper bound."""
@@ -168,7 +170,7 @@ class TotalLatency:
         self._method, self._has_states = method, has_states
         self._is_plain, n = interval.problem.is_plain, len(self._source)
         self._has_few_requests, self._in_tokens = n <= FEW_REQUESTS, relaxed(self._source)
-        self._is_ruined = not (has_states and self._is_plain and self._has_few_requests)
+        self._is_ruined = not (has_states and self._is_plain) or n >= FEWEST_RUINED
         improve = partial(self._improve, runs=1 if has_states else CYCLES)
         steps: list[Callable[[Interval], Any]] = [improve] * self._is_ruined
         share = SHARES[self._is_plain] if has_states else 1 - SEARCH_SHARE
