@@ -271,6 +271,7 @@ def test_total_latency_in_seconds(seed: int) -> None:
     kept_best = best if keeps else InSeconds.of(workload, time).least_total_latency()
     result = hindsight.solve(workload, 0.1, threads=1, preemption=preemption)
     relaxed = hindsight.relax(workload, time_limit=0.1, threads=1)
+    first = case.least_first_tokens()
     for found in (result, relaxed):
         own = keeps or found is relaxed
         latencies = check_in_seconds(workload, time, found.schedule, keeps=own)
@@ -291,6 +292,8 @@ def test_total_latency_in_seconds(seed: int) -> None:
                 verdict = hindsight.check_certificate(document)
                 assert verdict.lower_bound <= min(kept_best, found.upper_bound)
                 assert verdict.digest == workload.digest
+        if first is not None:
+            assert Fraction(found.first_token_bound) * len(workload) <= first
 
 
 @pytest.mark.parametrize("seed", sweep(range(8000, 8300), one_in=16))

@@ -68,6 +68,8 @@ class Interval:
         The bound that `proof` proves. Minus infinity if there is no proof.
     horizon : int
         Round by which every optimal schedule has completed; 0 until such a round is proved.
+    first_token_bound : float
+        Lower bound on the mean time to first token of every schedule, in seconds.
     served : int64 array
         Indices in ``source`` of the requests that `schedule` serves, shape (k,).
     log : list[Progress]
@@ -83,6 +85,7 @@ class Interval:
         self.stop_reason: StopReason = "stalled"
         self.proof: Any = None
         self.proof_bound: Any = -math.inf
+        self.first_token_bound = 0.0
         self.served: IntArray = np.arange(len(self.source))
         self.log: list[Progress] = []
         self.lower_bound: Any = 0
@@ -320,6 +323,7 @@ class Interval:
             bounds=dict(self.bounds),
             stop_reason=self.stop_reason,
             runtime=self.clock.seconds(),
+            first_token_bound=self.first_token_bound,
             log=tuple(self.log),
             proof=self.proof,
         )

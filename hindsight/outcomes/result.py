@@ -116,6 +116,9 @@ class Result:
         would not fit into the time or memory left) or ``"stalled"`` (no method makes progress).
     runtime : float
         Running time in seconds.
+    first_token_bound : float
+        Lower bound, in seconds, on the mean time to first token of every schedule of a workload; 0
+        for an instance.
     log : tuple[Progress, ...]
         One progress report for each improvement of a bound.
     proof : Any
@@ -133,6 +136,7 @@ class Result:
     bounds: Mapping[str, Bound]
     stop_reason: StopReason
     runtime: float = 0.0
+    first_token_bound: float = 0.0
     log: tuple[Progress, ...] = ()
     proof: Any = field(default=None, repr=False)
 

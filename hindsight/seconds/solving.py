@@ -35,7 +35,7 @@ import numpy as np
 
 from hindsight.outcomes.flow import Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
-from hindsight.outcomes.result import NO_BOUND
+from hindsight.outcomes.result import NO_BOUND, rounded_down
 from hindsight.prices.deadlines import Deadlines, own_times
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, is_known
@@ -215,6 +215,10 @@ class _Search:
                 late = int((Deadlines.of(workload, minorant, limits, math.inf).known == 1).sum())
                 interval.prove(late, OWN_TIME)
         elif self._minorants:
+            # Bounds on total latency if every output is one token bound the times to first token.
+            one_token = workload.replaced(output_lengths=[1] * len(workload))
+            first = machine_bounds(one_token, workload.batch_time)
+            interval.first_token_bound = rounded_down(max(first.values()) / len(workload))
             for name, bound in machine_bounds(workload, workload.batch_time).items():
                 interval.prove(bound, name)
 

@@ -157,6 +157,9 @@ class InSeconds:
     def least_total_latency(self, states: int = 6_000) -> Fraction | None:
         return self._of(enumeration.least_total_latency, states)
 
+    def least_first_tokens(self, states: int = 6_000) -> Fraction | None:
+        return self._of(enumeration.least_first_tokens, states)
+
     def most_on_time(self, states: int = 6_000) -> int | None:
         try:
             return enumeration.most_on_time(self.problem, states)

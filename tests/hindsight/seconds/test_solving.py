@@ -29,6 +29,9 @@ def test_relax_has_the_bounds_of_solve_without_annealing() -> None:
     assert tuple(lines) == result.log
     assert {line.phase for line in lines} >= {"schedules", "bounds", "evaluation"}
     assert all(line.lower_bound <= line.upper_bound for line in lines)
+    assert result.first_token_bound > 0
+    first = result.schedule.first_token_times - workload.arrival_times
+    assert result.first_token_bound <= first.mean()
     assert result.gap < 0.5
 
 
@@ -59,7 +62,7 @@ def test_of_an_unknown_batch_time_only_what_holds_is_said() -> None:
     for unknown in (Slow(), Quicker(0.5, 0.25, 0.125)):
         result = hindsight.solve(workload.replaced(batch_time=unknown), 0.2)
         assert set(result.bounds) == {NO_BOUND}
-        assert result.mean_latency_interval[0] == 0
+        assert result.mean_latency_interval[0] == result.first_token_bound == 0
         assert result.schedule.is_feasible
         assert result.status == "feasible"
 
