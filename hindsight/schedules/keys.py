@@ -2,7 +2,7 @@
 
 Each request has a machine and a sort key. `hindsight.schedules.serving` turns the keys of the
 requests on a machine into a schedule, by a rule for each machine. The first schedule is the best of
-several rules and assignments. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
+several rules. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
 changes the key of a request or moves it to another machine. Only the changed machines are simulated
 again. If the goal is requests on time, a request may be rejected, which leaves machine time to
 others.
@@ -25,7 +25,7 @@ from instances.batch_time.seconds_schedule import COLUMNS
 from instances.problem.fleet_schedule import by_replica
 from instances.service_level import Limits
 
-from .machines import assignments, machine_of
+from .machines import assigned, machine_of
 from .serving import Rule, Run, serve
 
 PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
@@ -44,9 +44,6 @@ SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0)
 
 DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
 """Values of `Rule.prompt_cap` (unit: that of `PROMPT_CAPS`) and `Rule.patience` with deadlines."""
-
-SHORTLIST = 12
-"""With assignments of requests to machines after the first, only this many best rules are tried."""
 
 NOBODY = -1
 """Machine number of a rejected request, which no machine serves."""
@@ -160,11 +157,11 @@ class KeySearch:
         self.cost, self.cycle = math.inf, 0
 
     def open(self, should_stop: Callable[[], bool]) -> None:
-        """Try the first schedules: each combines a rule and an assignment of requests to machines.
+        """Try the first schedules, one for each rule.
 
-        Stop once ``should_stop`` returns True, but try at least one combination. A further call
-        continues with the combinations that are not tried yet. With deadlines, finally reject the
-        late requests of the best schedule.
+        Stop once ``should_stop`` returns True, but try at least one rule. A further call continues
+        with the rules that are not tried yet. With deadlines, finally reject the late requests of
+        the best schedule.
         """
         for _ in self._untried:
             if should_stop():
@@ -252,32 +249,23 @@ class KeySearch:
     def _open(self) -> Iterator[None]:
         """Try first schedules, and keep the best one; yield after each rule that is tried.
 
-        With the first assignment of requests to machines, all rules are tried. With the other
-        assignments, the `SHORTLIST` rules of least cost are tried. Each machine gets the rule that
-        is best for it.
+        Each machine gets the rule that is best for it.
         """
-        one, ways = self._machine, list(self._ways())
-        factor = np.ones(len(self._charge))
-        for number, machine in enumerate(
-            assignments(one.arrival, one.held, self._charge, self._machines)
-        ):
-            parts, sums = by_replica(machine, self._machines), []
-            chosen, costs = [ways[0]] * len(parts), np.full(len(parts), math.inf)
-            late = np.zeros(len(factor), dtype=np.int64)
-            for way in ways:
-                trial = late.copy()
-                run = self._run(way, factor, trial)
-                found = np.array([serve(run, own, math.inf)[0] for own in parts])
-                sums.append(found.sum())
-                for k in np.flatnonzero(found < costs).tolist():
-                    chosen = [*chosen[:k], way, *chosen[k + 1 :]]
-                    costs[k], late[parts[k]] = found[k], trial[parts[k]]
-                if costs.sum() < self.cost:
-                    self._best = _Plan(machine, factor, chosen, costs.copy(), late.copy())
-                    self.cost = self._best.cost
-                yield
-            if number == 0:
-                ways = [ways[place] for place in np.argsort(sums, kind="stable")[:SHORTLIST]]
+        factor, late = np.ones(len(self._charge)), np.zeros(len(self._charge), dtype=np.int64)
+        machine = assigned(self._machine.arrival, self._charge, self._machines)
+        parts, costs = by_replica(machine, self._machines), np.full(self._machines, math.inf)
+        ways: list[Any] = [None] * self._machines
+        for way in self._ways():
+            trial = np.zeros_like(late)
+            run = self._run(way, factor, trial)
+            for k, own in enumerate(parts):
+                cost = serve(run, own, math.inf)[0]
+                if cost < costs[k]:
+                    ways[k], costs[k], late[own] = way, cost, trial[own]
+            if costs.sum() < self.cost:
+                self._best = _Plan(machine, factor, [*ways], costs.copy(), late.copy())
+                self.cost = self._best.cost
+            yield
 
     def _reject(self) -> None:
         """Reject all late requests of the best plan, so that more of the others are on time.

@@ -1,20 +1,14 @@
-"""Machines in seconds: columns of the requests, and assignments of requests to several machines.
+"""Machines in seconds: columns of the requests, and an assignment of requests to several machines.
 
 The charge of a request is the machine time that it needs, in seconds (`hindsight.prices.machines`).
-First schedules use assignments by rules that differ as much as possible.
-
-*By cost.* In order of arrival, each request goes to the machine on which it adds the least cost. In
-the model of the cost, a machine serves one request at a time, for a time equal to its charge, the
-least charge first. So a new request waits for all smaller charges that are left, and delays each
-larger one by its own charge (Megow, Uetz and Vredeveld, 2006).
-
-*Other rules.* Requests are dealt out in turn. Or each machine gets a range of prompt lengths, with
-equal work: in a batch, a long prompt delays all other requests.
+In order of arrival, each request goes to the machine on which it adds the least cost. In the model
+of the cost, a machine serves one request at a time, for a time equal to its charge, the least
+charge first. So a new request waits for all smaller charges that are left, and delays each larger
+one by its own charge (Megow, Uetz and Vredeveld, 2006).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +22,8 @@ from instances.service_level import Limits
 LONGEST_ROUND = 1e100
 """A batch time by which a round takes this many seconds is refused: sums might be infinite."""
 
-
 CLASSES = 24
-"""Number of classes into which `assignments` sorts requests by the machine seconds they need."""
-
-RANGE_POWER = 0.7
-"""An assignment gives each machine a range of prompt lengths, such that the sum of (machine seconds
-that a request needs) ** `RANGE_POWER` over the requests in a range is the same for all ranges."""
+"""Number of classes into which `assigned` sorts requests by the machine seconds they need."""
 
 
 class Machine(NamedTuple):
@@ -156,30 +145,24 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     return seconds, d2
 
 
-def assignments(
-    arrival: FloatArray, prompt: IntArray, charges: FloatArray, machines: int
-) -> Iterator[IntArray]:
-    """Yield several assignments of the requests to ``machines`` machines.
+def assigned(arrival: FloatArray, charges: FloatArray, machines: int) -> IntArray:
+    """Return the machine of each request, shape (n,), of ``machines`` machines.
 
-    An assignment has the machine of each request, shape (n,). ``charges`` are the machine seconds
-    that each request needs, shape (n,). If there is one machine, there is one assignment.
+    In order of arrival, each request goes to the machine on which it adds the least cost.
+    ``charges`` are the machine seconds that each request needs, shape (n,).
     """
-    n = len(arrival)
+    assignment = np.zeros(len(arrival), dtype=np.int64)
     if machines == 1:
-        yield np.zeros(n, dtype=np.int64)
-        return
-    order = np.lexsort((charges, arrival))
-    # Assign each request, in order of arrival, to the machine on which it adds the least cost. To
-    # estimate costs, sort the requests into classes of similar charges (machine seconds that they
-    # need). ``typical`` is the mean charge in each class.
+        return assignment
+    # To estimate costs, sort the requests into classes of similar charges (machine seconds that
+    # they need). ``typical`` is the mean charge in each class.
     logs = np.log(charges)
     place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
     counts = np.bincount(place, minlength=CLASSES)
     typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
     typical[typical == 0] = 1.0
     work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
-    assignment = np.zeros(n, dtype=np.int64)
-    for i in order.tolist():
+    for i in np.lexsort((charges, arrival)).tolist():
         # Entry (k, c) of ``left``: seconds of work that machine k has left from the requests of
         # classes 0 .. c, those with the smallest charges. The estimate assumes that since the last
         # arrival the machine has served the requests with the smallest charges first.
@@ -190,15 +173,4 @@ def assignments(
         assignment[i] = best
         work[best, c] += charges[i]
         dealt[best] += 1
-    yield assignment
-    # Assign requests to the machines in turn: in order of arrival, then of charge.
-    in_turn = np.empty(n, dtype=np.int64)
-    in_turn[order] = np.arange(n) % machines
-    yield in_turn
-    # Assign requests by prompt length: each machine gets one range of prompt lengths, so that the
-    # sum of charge ** `RANGE_POWER` is the same for all ranges.
-    shortest = np.argsort(prompt, kind="stable")
-    shares = np.cumsum(charges[shortest] ** RANGE_POWER)
-    by_length = np.empty(n, dtype=np.int64)
-    by_length[shortest] = np.minimum(shares / shares[-1] * machines, machines - 1)
-    yield by_length
+    return assignment
