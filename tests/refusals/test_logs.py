@@ -44,7 +44,8 @@ UNKNOWN, TYPE = "fits no format; its columns are a", r"type 'trace:.*\(arrival=N
 COLUMNS = "input_lens", "output_lens", "ttfts", "itls", "start_times", "errors"
 POD, NO_WORKER = {"worker": "pod"}, ("aiperf", "otlp", "guidellm", "vllm-bench", "openai-usage")
 GOOD = "t,in,out\n" + "0.5,10,20\n" * 1000
-CUT = gzip.compress(GOOD.encode())[:-9]
+PACKED = gzip.compress(GOOD.encode())
+CUT = (PACKED[:-9], PACKED[:12], PACKED[:15] + b"\0" + PACKED[16:])
 LATENCY = {"latency": "e"}
 UNTIMED = {"prompt": "in", "output": "out"}
 BOTH = HEADER.replace("\n", ",Timestamp,Request tokens,Response tokens\n0,10,20,7,30,40\n")
@@ -155,7 +156,19 @@ ROWS: list[Row] = [
     trace(HEADER + "0,0,3\n1,3000,3\n", "1 empty, 1 longer"),
     log("t,in,out,e\n0,5,5,1_0\n", "is not a number", columns=NAMES | LATENCY),
     log('[{"t": 1, "in": 5, "out": 3}, {"t": 1, "inp', "cut off", columns=NAMES, bad_rows="skip"),
-    log(CUT, "whole gzip file", columns=NAMES, bad_rows="skip"),
+    *[log(one, "whole gzip file", columns=NAMES, bad_rows="skip") for one in CUT],
+    *[
+        log(
+            f"t,in,out\n0,1,1\n{time},1,1\n",
+            "row 3: t .* is (not a time|in another)",
+            columns=NAMES,
+        )
+        for time in (".", "1_0", "inf", "\u0661", "1e", "0x1", "12345678901234567", "9.1e15")
+    ],
+    *[
+        log(f't,in,out\n0,1,1\n1,1,"1\n{end}', "row 3: cannot be split into cells", columns=NAMES)
+        for end in ("", '"b\n')
+    ],
     *[log(LOGS[kind], "which worker served it: 'pod' is miss", columns=POD) for kind in NO_WORKER],
     log("t,in,out,x\n0,5,5,b\n", "column 'pod' is missing", columns=NAMES | POD),
 ]

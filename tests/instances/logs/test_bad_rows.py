@@ -50,12 +50,6 @@ def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
     assert caught.value.row == 3
 
 
-@pytest.mark.parametrize("row", ['1,10,20,"a\n', '1,10,20,"a"b\n'])
-def test_a_wrong_quote_is_refused_with_its_row(tmp_path: Path, row: str) -> None:
-    with pytest.raises(FileFormatError, match="row 3: cannot be split into cells"):
-        log_of(tmp_path, GOOD, row, GOOD)
-
-
 @pytest.mark.parametrize("bad_at", [0, 1, 3])
 @pytest.mark.parametrize(
     ("line", "reason"),
@@ -102,12 +96,6 @@ def test_a_time_that_is_none_does_not_say_what_the_others_are(
 ) -> None:
     log = log_of(tmp_path, f"{bad},1,1,a\n", f"{good},10,20,a\n", f"{good},10,20,a\n")
     assert (log.row_numbers.tolist(), log.left_out) == ([3, 4], {"skipped": 1})
-
-
-def test_measurements_that_are_none(tmp_path: Path) -> None:
-    columns = {**COLUMNS, "latency": "model"}
-    log = log_of(tmp_path, "0,1,1,-2\n", "0,1,1,2.5\n", "0,1,1,slow\n", columns=columns)
-    assert (log.latencies.tolist(), log.left_out) == ([2.5], {"skipped": 2})
 
 
 def test_skipped_rows_are_counted_and_the_first_is_refused(tmp_path: Path) -> None:

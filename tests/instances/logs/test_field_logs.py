@@ -157,10 +157,6 @@ def test_dots_in_keys_are_listed_so_that_they_are_read(tmp_path: Path) -> None:
     assert read_log(path, columns=columns).prompt_lengths.tolist() == [9]
 
 
-def test_several_runs_are_refused() -> None:
-    assert "holds 2 runs, each with a clock of its own" in refusal(FIELD / "vllm_sweep_two.json")
-
-
 # --- roles ---------------------------------------------------------------------------------------
 
 

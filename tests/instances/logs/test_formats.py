@@ -156,17 +156,6 @@ def test_a_prompt_that_is_no_count(tmp_path: Path, kind: str, bad: str) -> None:
         np.testing.assert_array_equal(ours, other)
 
 
-@every_format
-def test_a_log_that_is_cut_off(tmp_path: Path, kind: str) -> None:
-    packed, text = gzip.compress(EVERY[kind].encode()), EVERY[kind].rstrip()
-    for content in (packed[:-9], packed[:12], packed[:15] + b"\0" + packed[16:]):
-        (tmp_path / "log.gz").write_bytes(content)
-        refused(tmp_path / "log.gz")
-    for length in (len(text) - 1, len(text) * 2 // 3) if text[0] in "[{" else ():
-        message = refused(write(tmp_path, text[:length]))
-        assert "cut off" in message
-
-
 # --- what single formats have -------------------------------------------------------------------
 
 
@@ -193,13 +182,6 @@ def test_several_benchmarks_of_one_clock_and_failures_first(tmp_path: Path) -> N
     for text, kept, count in ((json.dumps(report), 8, 2), (failed * 50 + openai_usage(), 4, 51)):
         log = read_log(write(tmp_path, text))
         assert (len(log), log.left_out) == (kept, {"failed": count})
-
-
-def test_requests_without_output_length_are_counted(tmp_path: Path) -> None:
-    text = LOGS["sglang-server"].replace('"completion_tokens": 2', '"completion_tokens": null')
-    log = read_log(write(tmp_path, text))
-    assert log.left_out == {"failed": 1, "without output length": 1}
-    assert "3 of 5 requests kept (1 failed, 1 without output length)" in str(log)
 
 
 def test_an_end_counts_where_no_latency_was_measured(tmp_path: Path) -> None:
@@ -229,15 +211,6 @@ def test_long_prompts_are_no_reason_to_refuse_a_record(tmp_path: Path) -> None:
             tmp_path, f"arrived_at,num_prefill_tokens,num_decode_tokens,x\n0,9,2,{long}\n"
         )
         assert len(read_log(table)) == 1
-
-
-def test_columns_of_two_formats_need_a_name(tmp_path: Path) -> None:
-    header = (
-        "arrived_at,num_prefill_tokens,num_decode_tokens,Timestamp,Request tokens,Response tokens"
-    )
-    path = write(tmp_path, f"{header}\n0,10,20,7,30,40\n")
-    assert read_log(path, format="vidur").prompt_lengths.tolist() == [10]
-    assert read_log(path, format="burstgpt").prompt_lengths.tolist() == [30]
 
 
 def test_a_file_of_lengths_has_all_at_round_0(tmp_path: Path) -> None:

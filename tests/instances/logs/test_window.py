@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,40 +181,6 @@ def _outcome(call: Any) -> Any:
         return call()
     except FileFormatError as error:
         return str(error).partition(": ")[2]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.integers(1, 9)), min_size=1),
-    st.integers(0, 10),
-    st.integers(1, 40),
-)
-def test_a_sorted_log_is_the_log_of_arrivals(
-    tmp_path_factory: pytest.TempPathFactory,
-    rows: list[tuple[int, int, int]],
-    start: int,
-    length: int,
-) -> None:
-    folder = tmp_path_factory.mktemp("sorted")
-    text = [f"{time},{prompt},{output}\n" for time, prompt, output in rows]
-    # Python's sort keeps the order of equal times, as a stable one must.
-    in_order = [text[k] for k in sorted(range(len(rows)), key=lambda k: rows[k][0])]
-    options: Any = {"start_seconds": start, "duration_seconds": length, "memory_limit": 2000}
-    read_rows = partial(read, folder / "log", **options)
-    outcomes = []
-    for one in (text, in_order):
-        write(folder, VIDUR + "".join(one), "log")
-        outcomes.append(_outcome(lambda: read_rows()[0].digest))
-    assert outcomes[0] == outcomes[1]
-
-
-def test_sorting_is_counted_and_reported(tmp_path: Path) -> None:
-    path = write(tmp_path, VIDUR + "5,1,1\n2,2,1\n4,3,1\n6,4,1\n1,5,1\n")
-    instance, report = read(path, memory_limit=2000)
-    assert instance.prompt_lengths.tolist() == [5, 2, 3, 1, 4]
-    assert instance.arrival_times.tolist() == [0, 1, 3, 4, 5]
-    assert instance.ids == ("row6", "row3", "row4", "row2", "row5")
-    assert report.out_of_order == instance.metadata["trace"]["out_of_order"] == 3
-    assert "sorted, 3 out of order" in str(report)
 
 
 # --- what a file can get wrong ------------------------------------------------------------------
