@@ -29,19 +29,6 @@ NO_NUMBERS = (bool, np.bool_, np.timedelta64)
 """Types that Python or NumPy count as numbers, but that are refused here as numbers."""
 
 
-def as_flag(value: Any, owner: str | None, field: str) -> bool:
-    """Return ``value`` as a bool if it is True or False.
-
-    Raises
-    ------
-    InvalidTypeError
-        The value is anything else, such as the text ``"False"``, which Python counts as true.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidTypeError(owner, field, value, "is neither True nor False")
-    return bool(value)
-
-
 def as_integer(
     value: Any, owner: str | None, field: str, *, minimum: int, maximum: int = LARGEST_INTEGER
 ) -> int:
@@ -207,7 +194,9 @@ def check_ranges(record: Any, owner: str | None = "") -> None:
         if "known" in one.metadata:
             as_choice(value, owner, one.name, one.metadata["known"])
         if kind == "bool":
-            set_fields(record, **{one.name: as_flag(value, owner, one.name)})
+            if not isinstance(value, (bool, np.bool_)):
+                raise InvalidTypeError(owner, one.name, value, "is neither True nor False")
+            set_fields(record, **{one.name: bool(value)})
         if "bounds" not in one.metadata or (value is None and "None" in kind):
             continue
         number: Any = as_number if "float" in kind else as_integer

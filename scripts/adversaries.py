@@ -168,11 +168,8 @@ def reference(kind: str, instance: Instance) -> tuple[int, int | None]:
     if kind == "h-sf":
         total = int(simulate(instance, "h-sf").total_latency)
         return total, total
-    schedule = (
-        one_long_and_units(instance)
-        if kind == "optimum"
-        else class_batches(instance, lambda request: request.volume)
-    )
+    explicit = one_long_and_units if kind == "optimum" else class_batches
+    schedule = explicit(instance)
     if not schedule.is_feasible:
         raise AssertionError("an explicit schedule is not feasible")
     upper = schedule.total_latency

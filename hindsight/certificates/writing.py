@@ -129,7 +129,7 @@ def _in_rounds(
     schedule: Any, proof: Proof | None, preemptive: bool, *, search: bool, time_limit: float | None
 ) -> dict[str, Any]:
     """Make a certificate of a schedule in rounds and a lower bound; see `make_certificate`."""
-    instance = schedule.instance
+    instance = schedule.problem
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
     # Proofs are about a relaxed instance in tokens: `fleet` has the replicas, `machine` is one
@@ -171,7 +171,7 @@ def _schedule_part(schedule: Any, preemptive: bool) -> dict[str, Any]:
     With ``preemptive``, there are stretches: runs of a request without pause, given by their first
     and last rounds. Replicas are given if there are several.
     """
-    instance = schedule.instance
+    instance = schedule.problem
     parts = [(np.arange(len(instance)), schedule)]
     if isinstance(schedule, FleetSchedule):
         parts = [*zip(schedule.positions, schedule.parts, strict=True)]

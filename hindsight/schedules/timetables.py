@@ -271,7 +271,7 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
         np.full(n, 1 << 60) if last is None else np.array(last),
         np.array(instance.weights) if is_latency else np.zeros(n, np.int64),
         np.full(n, np.inf if is_latency else 1.0),
-        int(rule.usable_blocks(instance.memory_limit)),
+        int(instance.memory_limit // rule.block_size),
         int(rule.block_size),
     )
 

@@ -6,25 +6,22 @@ lower bound on the policy's ratio to the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from instances.errors import InvalidValueError
 from instances.problem.instance import Instance
-from instances.problem.request import Request
 from instances.problem.schedule import Schedule
 
-Key = Callable[[Request], int]
 
-
-def class_batches(instance: Instance, key: Key) -> Schedule:
+def class_batches(instance: Instance) -> Schedule:
     """Schedule requests in batches of equal (s, o), one batch after another without overlap.
 
-    Batches are in increasing order of ``key(request)``. A batch runs for o rounds and has
-    floor(M / (s + o)) requests, or what is left. With ``key=lambda request: request.volume`` this
-    is the comparison schedule in the proofs of [W25] Theorems 1 and EC.1. If all requests are
-    equal, it is that of [J25] Theorem 4.3.
+    Batches are in increasing order of the volume of a request, s o + o (o + 1) / 2. A batch runs
+    for o rounds and has floor(M / (s + o)) requests, or what is left. This is the comparison
+    schedule in the proofs of [W25] Theorems 1 and EC.1. If all requests are equal, it is that of
+    [J25] Theorem 4.3.
 
     Raises
     ------
@@ -38,7 +35,7 @@ def class_batches(instance: Instance, key: Key) -> Schedule:
             raise InvalidValueError(owner, "arrival_time", request.arrival_time, "is not 0")
     classes: dict[tuple[int, int, int], list[int]] = {}
     for position, request in enumerate(instance):
-        label = (key(request), request.prompt_length, request.output_length)
+        label = (request.volume, request.prompt_length, request.output_length)
         classes.setdefault(label, []).append(position)
     starts = np.zeros(len(instance), dtype=np.int64)
     now = 0

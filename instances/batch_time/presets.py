@@ -103,10 +103,8 @@ def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
         except ValueError:
             numbers = []
         if len(numbers) != 3:
-            reason = (
-                f"is not of the form {AFFINE}: three numbers, the seconds of a round, of each "
-                "token processed and of each token held; 0 where one of the last two costs nothing"
-            )
+            seconds = "seconds of a round, of each token processed, of each token held"
+            reason = f"is not of the form {AFFINE}: {seconds} (0 where they cost nothing)"
             raise InvalidValueError(None, "batch time", text, reason)
         return AffineTime(*numbers), None
     if text not in _presets():

@@ -108,19 +108,6 @@ class LibraryEntry:
         return made
 
     @property
-    def problem(self) -> Instance:
-        """The instance, for code that needs an `Instance` in rounds.
-
-        Raises
-        ------
-        TypeError
-            The entry is a workload, with times in seconds.
-        """
-        if not isinstance(self.instance, Instance):
-            raise TypeError(f"{self.name} is a workload in seconds")
-        return self.instance
-
-    @property
     def record(self) -> Record | None:
         """Best known schedule and bounds, read from the package; None if it has no record.
 

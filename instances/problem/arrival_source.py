@@ -122,14 +122,11 @@ def batch_time_of(source: AnySource) -> BatchTime | None:
     return None if found is None else check_batch_time(found)
 
 
-def in_seconds(source: Any, batch_time: BatchTime | None) -> Any:
+def in_seconds(source: Any, batch_time: BatchTime) -> Any:
     """Return a source of requests with a batch time, so that a run of it counts seconds.
 
-    An instance becomes a workload. On an arrival source the attribute ``batch_time`` is set. With
-    a batch time of None the source is returned unchanged.
+    An instance becomes a workload. On an arrival source the attribute ``batch_time`` is set.
     """
-    if batch_time is None:
-        return source
     if isinstance(source, Instance):
         return Workload.from_instance(source, batch_time)
     if isinstance(source, Workload):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.arrays import IntArray, read_only
-from instances.errors import InvalidTypeError, InvalidValueError
+from instances.errors import InvalidValueError
 from instances.service_level import BoolArray, Limits
 from instances.validation import set_fields
 
@@ -87,31 +87,15 @@ class FleetSchedule(TimedSchedule):
         """
         replicas = as_assignment(instance, assignment)
         check_count("schedule", "start_times", start_times, len(instance))
-        parts = [
-            Schedule(instance.alone(own), [start_times[i] for i in own.tolist()])
-            if len(own)
-            else None
-            for own in by_replica(replicas, instance.replicas)
-        ]
+        starts = np.array(start_times, dtype=object)
+        served = by_replica(replicas, instance.replicas)
+        parts = [Schedule(instance.alone(own), starts[own]) if len(own) else None for own in served]
         return cls(instance, replicas, parts)
 
     @property
     def problem(self) -> Instance | Workload:
         """The instance or workload whose requests are scheduled, with its number of replicas."""
         return self.fleet
-
-    @property
-    def instance(self) -> Instance:
-        """The instance whose requests are scheduled, if time counts rounds.
-
-        Raises
-        ------
-        InvalidTypeError
-            The schedule is of a workload in seconds.
-        """
-        if not isinstance(self.problem, Instance):
-            raise InvalidTypeError("fleet schedule", "problem", self.problem, "is not an Instance")
-        return self.problem
 
     @cached_property
     def positions(self) -> tuple[IntArray, ...]:
@@ -133,7 +117,7 @@ class FleetSchedule(TimedSchedule):
 
     def without_waiting(self) -> FleetSchedule:
         """Return the schedule, in seconds, with each replica's rounds as early as possible."""
-        parts = [None if part is None else part.without_waiting() for part in self.parts]
+        parts = [part and part.without_waiting() for part in self.parts]
         return FleetSchedule(self.fleet, self.assignment, parts)
 
     @cached_property
@@ -156,26 +140,18 @@ class FleetSchedule(TimedSchedule):
         """Total latency (TEL): the sum of w_i (C_i - a_i) of all requests, in rounds or seconds."""
         return sum(part.total_latency for part in self.machines)
 
-    @property
-    def total_waiting(self) -> int:
-        """Total latency minus the sum of w_i o_i, in rounds; for fleets in rounds only."""
-        return int(self.total_latency) - self.instance.total_output_length
-
     def violations(self) -> list[Any]:
         """Return the violations of all replicas, each with the number of its replica."""
         return [
             replace(violation, replica=replica)
             for replica, part in enumerate(self.parts)
-            if part is not None
-            for violation in part.violations()
+            for violation in (part.violations() if part else ())
         ]
 
     def moved(self, instance: Instance, rounds: IntArray) -> FleetSchedule:
         """Return a schedule of ``instance`` in which request i starts ``rounds[i]`` later."""
-        parts = [
-            None if part is None else part.moved(instance.alone(own), rounds[own])
-            for own, part in zip(self.positions, self.parts, strict=True)
-        ]
+        pairs = zip(self.positions, self.parts, strict=True)
+        parts = [part and part.moved(instance.alone(own), rounds[own]) for own, part in pairs]
         return FleetSchedule(instance, self.assignment, parts)
 
     def keeps(self, limits: Limits) -> BoolArray:

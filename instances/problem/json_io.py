@@ -19,10 +19,7 @@ from .schedule import Schedule
 
 HEAD = {"format": "llm-hindsight/instance", "version": 1}
 REQUEST_KEYS = ("id", "arrival_time", "prompt_length", "output_length")
-INSTANCE_KEYS = (
-    *HEAD,
-    *("name", "metadata", "memory_limit", "memory_rule", "replicas", "requests"),
-)
+INSTANCE_KEYS = (*HEAD, "name", "metadata", "memory_limit", "memory_rule", "replicas", "requests")
 
 KNOWN_BOUNDS = "known_bounds"
 """Metadata key under which an instance stores known bounds on its optimum."""
@@ -164,14 +161,8 @@ def load(path: str | os.PathLike[str]) -> Instance:
         requests.append(Request(**{"arrival_time": 0} | entry | {"id": label}))
     rule = document.get("memory_rule", {})
     _check_object(rule, path, "memory_rule", (), [one.name for one in fields(MemoryRule)])
-    return Instance(
-        requests,
-        document["memory_limit"],
-        document.get("name"),
-        document.get("metadata"),
-        memory_rule=MemoryRule(**rule),
-        replicas=document.get("replicas", 1),
-    )
+    given = {key: document[key] for key in ("name", "metadata", "replicas") if key in document}
+    return Instance(requests, document["memory_limit"], memory_rule=MemoryRule(**rule), **given)
 
 
 def _check_object(

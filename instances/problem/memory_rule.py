@@ -64,11 +64,7 @@ class MemoryRule:
 
     def limit(self, memory_limit: int) -> int:
         """Return the usable memory, in tokens: a memory limit M rounded down to whole blocks."""
-        return self.usable_blocks(memory_limit) * self.block_size
-
-    def usable_blocks(self, memory_limit: int) -> int:
-        """Return the number of whole blocks in a memory of M tokens."""
-        return memory_limit // self.block_size
+        return memory_limit // self.block_size * self.block_size
 
     @property
     def told(self) -> str:

@@ -105,22 +105,17 @@ class PreemptiveSchedule(RoundSchedule):
 
     def moved(self, instance: Instance, rounds: IntArray) -> PreemptiveSchedule:
         """Return a schedule of ``instance`` in which request i runs ``rounds[i]`` rounds later."""
-        return PreemptiveSchedule(
-            instance,
-            [
-                [(first + later, last + later) for first, last in own]
-                for own, later in zip(self.stretches, rounds.tolist(), strict=True)
-            ],
-        )
+        pairs = zip(self.stretches, rounds.tolist(), strict=True)
+        moved = [[(first + shift, last + shift) for first, last in own] for own, shift in pairs]
+        return PreemptiveSchedule(instance, moved)
 
     @property
     def stretches(self) -> list[list[tuple[int, int]]]:
         """For each request the (first, last) rounds of its stretches, as in the constructor."""
         own: list[list[tuple[int, int]]] = [[] for _ in range(len(self.instance))]
-        for index, first, count in zip(
-            self.request.tolist(), self.first_round.tolist(), self.rounds.tolist(), strict=True
-        ):
-            own[index].append((first, first + count - 1))
+        columns = (self.request, self.first_round, self.first_round + self.rounds - 1)
+        for index, first, last in np.transpose(columns).tolist():
+            own[index].append((first, last))
         return own
 
     @property

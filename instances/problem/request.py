@@ -151,7 +151,5 @@ class Request:
     @property
     def volume(self) -> int:
         """KV tokens held, summed over the request's rounds: s o + o (o + 1) / 2 ([J25] vol_o)."""
-        return (
-            self.prompt_length * self.output_length
-            + self.output_length * (self.output_length + 1) // 2
-        )
+        output = self.output_length
+        return self.prompt_length * output + output * (output + 1) // 2

@@ -213,7 +213,7 @@ def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
     A result that contradicts the interval of the first solver raises an error.
     """
     interval = (result.lower_bound, result.upper_bound)
-    opinion = hindsight.second_opinion(result.schedule.instance, interval, limit)
+    opinion = hindsight.second_opinion(result.schedule.problem, interval, limit)
     total = None if opinion.schedule is None else opinion.schedule.total_latency
     return {"total_latency_rounds": total, "is_optimal": opinion.is_optimal}
 

@@ -209,9 +209,10 @@ def read_sources(
                     reason = "answers to a policy, and counts memory in tokens"
                     raise InvalidValueError(None, source.kind, source.name, reason)
                 problem = problem.replaced(memory_rule=rule)
-            problem = in_seconds(problem, batch_time)
-            if "faster" in source.settings and batch_time is not None:
-                problem = problem.faster(parse_value(source.settings["faster"]))
+            if batch_time is not None:
+                problem = in_seconds(problem, batch_time)
+                if "faster" in source.settings:
+                    problem = problem.faster(parse_value(source.settings["faster"]))
             problems.append(problem)
     notes += dict.fromkeys(note for problem in problems for note in _notes(problem))
     return problems, notes

@@ -67,7 +67,7 @@ def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "class_batches": lambda: class_batches(FLEET, lambda one: one.output_length),
+    "class_batches": lambda: class_batches(FLEET),
     "one_long_and_units": lambda: one_long_and_units(FLEET),
     "transportation_bound": lambda: hindsight.transportation_bound(FLEET),
     "read_solution": lambda: hindsight.read_solution("missing.sol", FLEET),

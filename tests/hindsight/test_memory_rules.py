@@ -49,7 +49,7 @@ def test_graphs_of_paths_leave_a_schedule_in_blocks_from_the_optimum_on(seed: in
     drawn_one = drawn(1000 + seed, RULES[2 + seed % 3])
     rows = rows_of(drawn_one)
     (a, s, o), rule, limit = rows[0], drawn_one.memory_rule, drawn_one.memory_limit
-    if rule.blocks(s + 1 + o) <= rule.usable_blocks(limit):
+    if rule.blocks(s + 1 + o) <= limit // rule.block_size:
         rows[-1] = (a, s + seed % 2, o)
     arrivals, prompts, outputs = zip(*rows, strict=True)
     instance = Instance.from_arrays(

@@ -143,7 +143,6 @@ TYPES: Rows = [
     *each(columned, "is not the name of a column", {"prompt": 1}, {"worker": 1}),
 ]
 KEYWORDS: Rows = [
-    (lambda: instances.library().matching("seconds")[0].problem, "workload"),
     (lambda: trace(limit=3), "limit"),
     (lambda: trace_windows("x", windows=2), "memory_limit"),
 ]

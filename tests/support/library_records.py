@@ -34,7 +34,7 @@ CREDIT = ("2026-01-01", "by hand", "0")
 def listed_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:
     """A list schedule and memory prices, put into the store."""
     entry = library()[name]
-    schedule = best_list_schedule(entry.problem)
+    schedule = best_list_schedule(entry.instance)
     document = make_certificate(schedule, None)
     lower, proof = certified_bound(entry, document)
     upper = schedule.total_latency
@@ -45,7 +45,7 @@ def listed_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, R
 def bare_record(store: RecordStore, name: str = OPEN) -> tuple[LibraryEntry, Record]:
     """A list schedule and the output lengths."""
     entry = library()[name]
-    schedule = best_list_schedule(entry.problem)
+    schedule = best_list_schedule(entry.instance)
     lower, proof = closed_form_bound(entry)
     upper = schedule.total_latency
     record = Record(entry, upper, rounds_of(schedule), lower, proof, *CREDIT)

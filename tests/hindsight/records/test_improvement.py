@@ -55,7 +55,7 @@ def test_a_result_closes_a_record(tmp_path: Path) -> None:
 
 
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
-    result = hindsight.solve(library()["worst-n3-00"].problem)
+    result = hindsight.solve(library()["worst-n3-00"].instance)
     with pytest.raises(InvalidValueError, match="is not a result of"):
         take_result(ENTRY, result, RecordStore(tmp_path))
     makespan = replace(hindsight.solve(ENTRY.problem), goal="makespan")

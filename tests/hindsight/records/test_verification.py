@@ -140,7 +140,7 @@ def test_certificates_are_of_the_optimum_that_is_meant(tmp_path: Path) -> None:
         [[s + 1, s + o]]
         for s, o in zip(
             plain.rounds["start_times"],
-            library()[name].problem.output_lengths.tolist(),
+            library()[name].instance.output_lengths.tolist(),
             strict=True,
         )
     ]

@@ -20,10 +20,6 @@ from instances import (
 )
 
 
-def by_volume(request: object) -> int:
-    return int(request.volume)  # type: ignore[attr-defined]
-
-
 def long_and_units(
     memory: int, arrival: int, count: int, output: int, prompt: int, first: int
 ) -> Instance:
@@ -81,16 +77,11 @@ def test_other_instances_are_refused(rows: list[tuple[int, int, int]]) -> None:
 def test_class_batches_is_the_proofs_schedule() -> None:
     # [W25] Theorem 1 at M = 36: R = 6; types 2 in batches of 12 for 2 rounds, type 1 of 6 for 1.
     instance = generate("mc-sf-trap", memory_limit=36)
-    schedule = class_batches(instance, by_volume)
+    schedule = class_batches(instance)
     total = feasible_total(instance, schedule.start_times.tolist())
     second = sum(2 * j * 12 for j in range(1, 19))
     first = sum(6 * (36 + j) for j in range(1, 7))
     assert schedule.total_latency == total == second + first
-    # The policy's order of classes gives the proof's other figure.
-    other = class_batches(instance, lambda request: request.output_length)
-    assert other.total_latency == sum(6 * j for j in range(1, 7)) + sum(
-        12 * (6 + 2 * j) for j in range(1, 19)
-    )
 
 
 @given(
@@ -102,7 +93,7 @@ def test_class_batches_is_feasible_and_costs_what_it_says(
 ) -> None:
     prompts, outputs = zip(*rows, strict=True)
     instance = Instance.from_arrays(prompts, outputs, memory_limit=memory_limit)
-    schedule = class_batches(instance, by_volume)
+    schedule = class_batches(instance)
     assert schedule.total_latency == feasible_total(instance, schedule.start_times.tolist())
     assert isinstance(schedule, Schedule)
 
@@ -110,4 +101,4 @@ def test_class_batches_is_feasible_and_costs_what_it_says(
 def test_a_late_arrival_is_refused() -> None:
     late = Instance.from_arrays([1, 1], [1, 1], [0, 2], memory_limit=4)
     with pytest.raises(InvalidValueError, match="request 1: arrival_time = 2"):
-        class_batches(late, by_volume)
+        class_batches(late)

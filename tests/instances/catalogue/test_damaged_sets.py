@@ -19,7 +19,7 @@ def tampered(tmp_path: Path, before: str, after: str) -> Path:
 
 
 def test_a_changed_request_is_an_error_of_one_line(tmp_path: Path) -> None:
-    rows = library()["j25-m1-n10-00"].problem.output_lengths.tolist()
+    rows = library()["j25-m1-n10-00"].instance.output_lengths.tolist()
     for first, match in ((rows[0] - 1, "is made with the digest"), (999, "can never run")):
         changed = f'"output_lengths":[{first},'
         path = tampered(tmp_path, f'"output_lengths":[{rows[0]},', changed)

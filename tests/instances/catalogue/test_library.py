@@ -72,7 +72,6 @@ def test_what_is_stored_is_what_its_recipe_draws() -> None:
 def test_it_is_asked_by_name_set_and_pattern() -> None:
     entry = instances.library()["j25-m1-n50-03"]
     assert LIBRARY["j25-m1-n50-03"] is entry
-    assert entry.problem is entry.instance
     assert "j25-m1-n50-03" in LIBRARY
     assert "j25-m1-n50-99" not in LIBRARY
     assert LIBRARY.matching("j25-m1-n50-03", "reduction")[0] is entry
@@ -81,7 +80,7 @@ def test_it_is_asked_by_name_set_and_pattern() -> None:
 
 
 def test_what_was_rounded_is_told() -> None:
-    note = instances.rounding_note(instances.library()["azure-conv-n80-00"].problem.metadata)
+    note = instances.rounding_note(instances.library()["azure-conv-n80-00"].instance.metadata)
     assert note is not None
     assert "multiples of 64" in note
 

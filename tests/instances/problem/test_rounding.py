@@ -8,7 +8,7 @@ import pytest
 
 from instances import generate, library, rounding_note
 
-AZURE = library()["azure-conv-n80-00"].problem.metadata["trace"]
+AZURE = library()["azure-conv-n80-00"].instance.metadata["trace"]
 
 
 def test_tokens_and_arrivals_of_a_log() -> None:

@@ -227,7 +227,7 @@ def test_a_policy_that_does_everything(
     if clock is None:
         requests = [replace(q, weight=1 + (seed + i) % 3) for i, q in enumerate(instance)]
         instance = instance.replaced(requests=requests)
-    problem = in_seconds(instance, clock)
+    problem: Any = instance if clock is None else in_seconds(instance, clock)
     run = online.simulate(problem, policy, prefill_rounds=silent, max_rounds=rounds)
     check(run, instance, log)
 
