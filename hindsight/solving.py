@@ -181,5 +181,5 @@ def _take_bounds(
         interval.prove(value, bound.label)
         is_own = (problem.preemption == "keep") in prices.optima
         if is_own and (best is None or value > best[0]):
-            best = value, prices
+            best = int(value), prices
     return best

@@ -175,7 +175,7 @@ def check_bound(
         except (InvalidValueError, InvalidTypeError) as error:
             failing.append((case, str(error)))
             continue
-        tight += claimed == least
+        tight += least - 1 < claimed <= least
         if claimed > least:
             words = f"it says {claimed}, and the {problem.goal_name} is {least} at best"
             failing.append((case, words))
@@ -190,7 +190,7 @@ def check_bound(
             f"{instance_lines(case)}\nprint(hindsight.check_bound({name}, [instance]{more}))"
         )
     n = len(cases)
-    verdict = Verdict("valid", "exceeds no optimum", n, len(failing), reason, lines)
+    verdict = Verdict("valid", "is exact and exceeds no optimum", n, len(failing), reason, lines)
     note = f"it reaches the optimum on {tight} of {n} instances"
     return CheckReport(own.label, (verdict,), (note,))
 

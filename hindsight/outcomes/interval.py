@@ -229,7 +229,7 @@ class Interval:
             self.lower_bound = exact
             self._check(f"the lower bound {name!r}")
 
-    def claim(self, bound: int, name: str) -> None:
+    def claim(self, bound: int | Fraction, name: str) -> None:
         """Record a number that the user claims to be a lower bound on the cost, without a proof.
 
         A claimed bound is reported in the result. It is not used to prove a schedule optimal, so it
@@ -237,8 +237,9 @@ class Interval:
 
         Parameters
         ----------
-        bound : int
-            The claimed bound on the cost of the user's problem.
+        bound : int or Fraction
+            The claimed bound on the cost of the user's problem. It is rounded up, because costs are
+            integers.
         name : str
             Name of the claim in the result and in error messages.
 
@@ -247,7 +248,7 @@ class Interval:
         InvalidValueError
             The number exceeds the cost of the best schedule, so the claim is false.
         """
-        self.bounds[name] = Bound(bound, certified=False, claimed=True)
+        self.bounds[name] = Bound(math.ceil(bound), certified=False, claimed=True)
         self.refuse_false_claims()
 
     def refuse_false_claims(self) -> None:

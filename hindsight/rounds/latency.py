@@ -43,7 +43,7 @@ from hindsight.outcomes.flow import Background, Part, run_turns
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.result import MEMORY_PRICES, STATE_PRICES, Progress, Relaxation
-from hindsight.prices.state_ascent import StateAscent, fits
+from hindsight.prices.state_ascent import LARGEST_MEMORY_LIMIT, StateAscent, fits
 from hindsight.prices.states import StatePrices, exact_bound
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
@@ -138,7 +138,7 @@ def refusal(interval: Interval) -> str | None:
         return "counts every request alike: it takes no weights"
     if fits(relaxed(interval.source), interval.schedule.makespan):
         return None
-    return "needs a small memory_limit and few rounds"
+    return f"needs a memory_limit of at most {LARGEST_MEMORY_LIMIT} and few rounds"
 
 
 class TotalLatency:

@@ -14,7 +14,6 @@ A claim that exceeds the cost of a known schedule raises an error.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
@@ -66,7 +65,8 @@ class OwnBound(NamedTuple):
             module = import_source(where, field="bound")
             function = attribute_of(module, name)
             if function is None:
-                own = [key for key in vars(module) if not key.startswith("_")]
+                named, home = vars(module).items(), module.__name__
+                own = [key for key, one in named if getattr(one, "__module__", None) == home]
                 raise UnknownNameError(f"bound of {where}", name, own)
         if not callable(function):
             reason = "is neither a function nor FILE.py:NAME of one"
@@ -89,11 +89,11 @@ class OwnBound(NamedTuple):
                 found[k] = found[k]._replace(label=f"{label[:-1]} ({number})'")
         return tuple(found)
 
-    def of(self, problem: Problem) -> tuple[int, Proof | None]:
+    def of(self, problem: Problem) -> tuple[int | Fraction, Proof | None]:
         """Return the lower bound on the cost of a problem, and the prices that prove it.
 
-        If the function returns a number, the bound is this number rounded up, which is only
-        claimed. The second entry is then None.
+        If the function returns a number, the bound is this number, which is only claimed. The
+        second entry is then None.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class OwnBound(NamedTuple):
         """
         value = described(lambda: self.function(problem.source), self.label[7:-1], "bound")
         if not isinstance(value, Proof):
-            return math.ceil(as_exact(value, self.label, "value")), None
+            return as_exact(value, f"{self.label}, which returns no prices", "value"), None
         if problem.goal == "makespan":
             raise InvalidValueError(self.label, "value", value, "are prices for total latency only")
         # Import the checker of prices here, not above: it takes 40 ms to load, and few solves have

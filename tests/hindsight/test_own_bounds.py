@@ -90,6 +90,8 @@ def test_a_bound_is_of_the_goal_of_its_solve() -> None:
 
 
 WRITTEN = """
+from fractions import Fraction
+
 def outputs(instance):
     return instance.total_output_length
 
@@ -110,8 +112,8 @@ def file(tmp_path: Path) -> Callable[[str], str]:
 def test_from_a_file(file: Callable[[str], str]) -> None:
     assert solved(file(":outputs")).upper_bound == PLAIN.upper_bound
     for bad, error, message in (
-        (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:6"),
-        (file(":output"), UnknownNameError, r"unknown bound of .*did you mean 'outputs'"),
+        (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:8"),
+        (file(":output"), UnknownNameError, r"did you mean 'outputs'\? Known: outputs, broken$"),
         (file(":number"), InvalidTypeError, "is neither a function nor FILE.py:NAME"),
     ):
         with pytest.raises(error, match=message):

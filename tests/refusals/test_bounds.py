@@ -170,7 +170,7 @@ VALUES: Rows = [
 TYPES: Rows = [
     *given(solved, time_limit=["10", True], threads=[1.5], seed=[0.5], start=[[0] * 5]),
     *each(solve, "is neither an Instance nor a Workload", 3),
-    *each(lambda value: solved(bounds=lambda _: value), "neither a whole number nor", "12"),
+    *each(lambda value: solved(bounds=lambda _: value), "no prices: value = .* neither", "12"),
     (lambda: solve_model("model.lp"), "ConcreteModel"),  # type: ignore[arg-type]
     (lambda: solved(bounds=3), "is neither a function nor FILE.py:NAME of one"),
     (lambda: second_opinion(WORK), "is not an Instance"),  # type: ignore[arg-type]

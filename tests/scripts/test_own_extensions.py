@@ -50,7 +50,7 @@ def test_a_solve_with_two_bounds(ok: Ok, tmp_path: Path) -> None:
 
 def test_a_valid_bound_passes_and_an_invalid_one_is_caught(ok: Ok, tmp_path: Path) -> None:
     printed = ok("check bound own.py:outputs --count 6 --json found.json")
-    assert "ok        valid          exceeds no optimum (6 instances)" in printed
+    assert "ok        valid          is exact and exceeds no optimum (6 instances)" in printed
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["format"], found["passed"]) == ("llm-hindsight/check-bound", True)
     printed = ok("check bound own.py:serial --count 40", status=1)
