@@ -121,7 +121,7 @@ def shared_prefixes(
     Examples
     --------
     >>> shared_prefixes([[7, 8, 9], [7, 8], [5]], 16, [40, 32, 16], [9, 9, 9]).tolist()
-    [39, 31, 0]
+    [39, 31, 15]
     """
     size: int = as_integer(block_size, None, "block_size", minimum=1)
     prompts = np.asarray(prompt_lengths, np.int64)
