@@ -1,4 +1,4 @@
-"""Progress bars and progress lines on the error output, shown only in a terminal."""
+"""Progress on the error output: bars in a terminal, lines elsewhere if asked for."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def shows_progress(
 ) -> Callable[..., Result]:
     """Decorate a function that calls its argument ``progress``, so that it also accepts True.
 
-    True shows a progress bar in a terminal, which stays at the end. With ``at_terminals``,
-    progress=None also shows a bar in a terminal, and removes it at the end.
+    True shows a progress bar in a terminal, which stays at the end, and prints lines elsewhere, as
+    in a notebook. With ``at_terminals``, progress=None also shows a bar in a terminal, and removes
+    it at the end.
     """
 
     @functools.wraps(function)
@@ -48,6 +49,8 @@ def shows_progress(
         if sys.stderr.isatty() and (is_asked or (progress is None and at_terminals)):
             with progress_bar(is_kept=is_asked) as update:
                 return function(*arguments, progress=lambda news: update(0, str(news)), **options)
+        if is_asked:
+            progress = functools.partial(print, file=sys.stderr)
         return function(*arguments, progress=progress if callable(progress) else None, **options)
 
     return shown

@@ -1,4 +1,4 @@
-"""``progress=True`` shows a bar with the latest news in a terminal, and nothing elsewhere."""
+"""``progress=True`` shows a bar with the latest news in a terminal, and lines elsewhere."""
 
 from __future__ import annotations
 
@@ -44,10 +44,16 @@ def test_a_terminal_keeps_the_last_of_many_reports(monkeypatch: pytest.MonkeyPat
     assert written.endswith("\n\033[?25h")
 
 
-def test_a_file_has_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    hindsight.solve(INSTANCE, progress=True)
-    hindsight.relax(INSTANCE, method="lagrangian", progress=True)
+def test_a_file_has_a_line_for_each_report_that_was_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hindsight.solve(INSTANCE)
     assert capsys.readouterr() == ("", "")
+    hindsight.solve(INSTANCE, progress=True)
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.count("\n") == written.err.count("total latency")
+    assert written.err.endswith("gap 0 %\n")
 
 
 def test_callers_may_print() -> None:
