@@ -198,28 +198,28 @@ class _Sets:
 
 
 class Building:
-    """Construction, from the last epoch to the first, of a graph that follows more requests.
+    """Builder of a graph, whose paths stand for schedules, with more details than an old graph.
 
-    An epoch is the time between two rounds. A *base* is a state of paths at the start of an epoch,
-    before any request starts: which of the requests that the graph follows run, and for how many
-    rounds still. A *node* leads from a base of its epoch to a base of the next epoch. The new graph
-    is built from an old graph, which follows fewer requests: its bases and nodes are split.
+    The graph records the runs of some requests, the *followed* ones. An epoch is the time between
+    two rounds. A *base* records which followed requests run at the start of an epoch, before new
+    starts, and for how many rounds still. A *node* goes from a base of its epoch to one of the next
+    epoch. The builder splits the bases and nodes of the old graph, the last epoch first.
 
     Parameters
     ----------
     proof : PathProof
         The proof. It has the old graph and counts the array entries visited.
     stage : Stage
-        Start prices, and the requests that the new graph follows and the old one did not.
+        Start prices, and requests of which the new graph records more than the old one.
     budget : int
-        Upper bound B, in units of 1 / `Proof.scale` rounds, on the sum of regrets and slacks of
-        every schedule whose total latency is within the proof's limit, under the start prices of
-        the stage. A regret is the cost of a start (latency plus prices) minus the start price of
-        the request. A slack is the capacity of an epoch (an upper bound on the price of its active
-        requests) minus the price of its active requests.
+        Upper bound B on the cost of a path that stands for a schedule within the proof's limit on
+        total latency, in units of 1 / `Proof.scale` rounds. A path pays for each epoch a lower
+        bound on its slack: its capacity (upper bound on the price of active requests) minus this
+        price. It pays for each followed request its regret: the cost of its start (latency plus
+        prices) minus its start price.
     forth : list of int64 arrays
-        Least cost F of a path from the beginning of the old graph to each of its nodes, one array
-        per epoch, in units of 1 / `Proof.scale` rounds.
+        Least cost F of a path from the first base of the old graph up to each of its nodes, without
+        the cost of the node. One array per epoch, in the unit of ``budget``.
 
     Attributes
     ----------

@@ -231,26 +231,26 @@ class OtherRequests:
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
         # ``most`` is negative if the followed requests of a case do not fit into memory together.
-        # Then no schedule is in this case. The price `NOTHING` (minus infinity) makes its slack
-        # (upper bound on the price in all cases, minus this price) larger than a path may cost.
+        # No schedule has such a case: its price becomes `NOTHING` (minus infinity). A path pays an
+        # upper bound on all prices minus this price, so paths with such a case are dropped.
         paid += np.where(most < 0, NOTHING, most)
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
         """Return tables of largest prices, one row for each group of cases, and each case's group.
 
-        Followed requests are those whose states the graph of paths records. A case is a set of
-        active followed requests with their states (m, r): tokens m that a request holds, and rounds
-        r that it still runs. V(k, S) is the largest total price that requests not followed can add
-        to k requests that run longer and hold S tokens together. The cases of one group have equal
-        tables V.
+        Followed requests are those whose runs the graph of paths records. A case is a set of active
+        followed requests that run for at most R = `longest` more rounds. Suppose that k further
+        followed requests run for longer than R and hold S tokens together. V(k, S) is the largest
+        total price of other requests that fit into memory with these. The cases of one group have
+        equal tables V.
 
         Parameters
         ----------
         number : int64 array, shape (rounds, cases)
-            Entry (r, c): number of followed requests with r remaining rounds in case c.
+            Entry (r, c): number of requests with r >= 1 remaining rounds in case c.
         held : int64 array, shape (rounds, cases)
-            Entry (r, c): tokens m that these requests hold together.
+            Entry (r, c): tokens that these requests hold together.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
         # Begin with one table V for all cases. V(k, S) is the largest total price that requests not

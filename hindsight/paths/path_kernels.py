@@ -281,7 +281,7 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
     """Add the node copies that one more start at the same epoch reaches from node copy x.
 
     A node is an epoch (time between two rounds) and the set of requests that run then. A copy
-    belongs to a node and a set of tracked requests, those that paths to the copy have started.
+    of a node stands for all paths to it that have started the same tracked requests.
     ``count`` is the number of copies in ``split`` before this call. Return their number after the
     call, or -1 if the arrays are full.
     """
@@ -304,10 +304,10 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 
 @step
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Link node copy x to the copy that it reaches at the next epoch, which is added if missing.
+    """Link node copy x to the copy that it reaches at the next epoch. Add that copy if missing.
 
     A node is an epoch (time between two rounds) and the set of requests that run then. A copy
-    belongs to a node and a set of tracked requests, those that paths to the copy have started.
+    of a node stands for all paths to it that have started the same tracked requests.
     ``count`` is the number of copies in ``split`` before this call. Return their number after the
     call, or -1 if the arrays are full.
     """

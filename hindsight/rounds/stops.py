@@ -38,7 +38,7 @@ LARGEST_PRICE_WORK = 400_000_000
 per token and round is computed. This takes about a second at most, without interruption."""
 
 LARGEST_TABLE_WORK = 100_000_000
-"""Largest (rounds) x (memory limit) x (output tokens) for prices by the number of tokens held."""
+"""Largest (rounds) x (memory limit) x (all output tokens) for price tables and exact search."""
 
 ASCENT, HEAT = 200, 0.03
 """Number of steps of the price ascent in the first phase, and value of both its first temperature

@@ -20,7 +20,7 @@ from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
 LONGEST_ROUND = 1e100
-"""A batch time by which a round takes this many seconds is refused: sums might be infinite."""
+"""Rounds of this many seconds or more raise an error: their sum might be infinite."""
 
 CLASSES = 24
 """Number of classes into which `assigned` sorts requests by the machine seconds they need."""

@@ -92,7 +92,7 @@ class Record:
 
     @property
     def gap(self) -> float:
-        """Relative gap: (upper - lower) / upper; for late requests, (upper - lower) / n."""
+        """(upper - lower) / upper, or (upper - lower) / n if late requests are counted."""
         whole = self.entry.n if self.entry.goal == LATE else self.upper_bound
         return (self.upper_bound - self.lower_bound) / whole
 

@@ -42,7 +42,7 @@ DURATIONS = {
 """Roles of columns of durations, with the attribute of `RequestLog` for each."""
 
 STAMPS = {"end": "latency", "first_token": "time_to_first_token"}
-"""Roles of columns of points in time, with the role of the duration from arrival to then."""
+"""Roles of timestamp columns, each with the role of the duration from the arrival to it."""
 
 ROLES = (
     *("arrival", "arrival_ms", "arrival_us", "arrival_ns", "prompt", "output", *DURATIONS),

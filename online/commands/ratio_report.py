@@ -94,7 +94,7 @@ class Report:
         return table_of(rows, "without a ratio")
 
     def lines(self) -> list[str]:
-        """Return notes that explain the columns, then the notes of the sources."""
+        """Return notes that explain the columns, then `Report.notes`."""
         has_two = len({one.compared_with for one in self.trials}) > 1
         own = {
             "mean ratio, max ratio: proved for these instances": bool(self._rows),

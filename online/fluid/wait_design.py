@@ -72,9 +72,9 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @property
     def batch_memory(self) -> int:
-        """M_pi = sum_j n_j S_j, the most tokens of a batch, and of all prompts in service.
+        """M_pi = sum_j n_j S_j, most tokens of a batch or all prompts in service.
 
-        n_j is the threshold of type j, S_j its `PromptType.footprint`.
+        A stage has up to n_j prompts of type j; S_j is `PromptType.footprint`.
         """
         return sum(
             n * kind.footprint for n, kind in zip(self.thresholds, self.workload, strict=True)

@@ -31,7 +31,7 @@ def _refused(run: Any, reason: str) -> NoScheduleError:
 
 
 def schedule_of(run: Any) -> Any:
-    """Return the schedule without pauses and evictions, see `Run.schedule`."""
+    """Build the schedule that `Run.schedule` returns, and check it."""
     run.require_completed()
     instance = _served_as(run.instance, run.prefill_rounds)
     if run.parts:

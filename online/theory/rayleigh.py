@@ -8,10 +8,10 @@ from instances.validation import as_integer
 
 
 def rayleigh_maximum(u: int) -> float:
-    """Return the largest ratio of A_min to H-SF over all distributions of outputs on 1 .. u.
+    """Return the largest latency ratio of `a-min` to `h-sf` for outputs of 1 .. u.
 
-    Prompts have length s = 0 ([C25] Corollary 4.8). For shares x of the output lengths,
-    `a_min_ratio` is x'Ax / x'Bx with a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2), b_ij = m^2 and
+    Prompts are empty ([C25] Corollary 4.8). For shares x of the output lengths, this ratio is
+    x'Ax / x'Bx (`a_min_ratio`) with a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2), b_ij = m^2 and
     m = min(i, j). The maximum is the largest eigenvalue of B^-1 A: 1.25 at u = 2, 1.7249 at 10,
     2.3333 at 100. The eigenvector has no negative entry (checked up to u = 1000), so its entries
     are shares. The time is O(u^3).

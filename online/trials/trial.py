@@ -30,7 +30,7 @@ class Trial:
     instance, digest, requests, memory_limit : str, str, int, int
         Name, content hash, number of requests and memory limit of the problem.
     group : str
-        Label of the instance's group in the sweep. It does not enter `key`.
+        Label of the instance's group in the sweep, not part of the hash `key`.
     policy, router, predictions : str
         Labels of the policy, the router and the prediction model, with parameters. ``router`` is
         empty on one machine.
@@ -65,9 +65,9 @@ class Trial:
     time_limit : float or None
         Time limit of the search for the optimum, in seconds.
     asked : str
-        Argument ``preemption`` of the sweep, in rounds; empty if it was None.
+        ``preemption`` set by the user or a record; empty by default and in seconds.
     source : str
-        Name of the arrival source that realised the problem during the run; empty without one.
+        Name of the arrival source that created requests during the run; empty without one.
     code, version : str
         Digest of the file of a user-defined policy; version of this package.
     """

@@ -37,7 +37,7 @@ LEAST_LENGTH = 1_000
 """Least round limit of a run, so that it lasts until a livelock of few requests is detected."""
 
 MOVES = 1_500
-"""Number of annealing moves of the search for a good schedule of a draft."""
+"""Number of annealing moves with which `upper_bound` seeks a schedule."""
 
 PROOF_SECONDS = 20.0
 """Time limit, in seconds, of the proof of the optimum of one draft."""

@@ -24,7 +24,7 @@ class SortedF(PlannedPrefixPolicy):
     """Sorted-F: plans a batch X of small F(X) = (sum of outputs) / |X|^2, shortest output first."""
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return the positions of the next batch, in order of output."""
+        """Return array positions of a batch, shortest output first."""
         return shortest_output_first(outputs, self.build(prompts, outputs))
 
     @abstractmethod
