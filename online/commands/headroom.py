@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hindsight.runtime.clock import Clock
-from instances import RequestLog, read_log
+from instances import read_log
 from instances.files import write_atomically
 from instances.progress import progress_bar
 from online.headroom import Headroom, headroom_page, measure_headroom, question_of_log
-from online.headroom.doubts import doubts
+from online.headroom.batch_times import FIT
 from online.headroom.measuring import Progress
 from online.headroom.question import BASELINE
 from online.headroom.tables import record, tables
@@ -34,7 +34,7 @@ READING = ("format", "columns", "bad_rows")
 def headroom(  # noqa: PLR0913
     log: str,
     *,
-    batch_time: str,
+    batch_time: str = FIT,
     memory: int | None = None,
     rule: str | None = None,
     policy: list[str] | None = None,
@@ -66,7 +66,7 @@ def headroom(  # noqa: PLR0913
         Seconds of a round: d0 + d1 * tokens processed + d2 * tokens held. A preset (`show presets`
         lists them) or aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS sets --memory too; a file has
         measured rounds (columns tokens, kv_tokens, seconds); fit takes the inter-token times of the
-        log.
+        log. Default: fit.
     memory : TOKENS
         M: tokens that the KV cache holds. vLLM prints it as "GPU KV cache size", SGLang as
         "max_total_num_tokens", TensorRT-LLM as "max tokens in paged KV cache".
@@ -130,7 +130,7 @@ def headroom(  # noqa: PLR0913
         with writing():
             write_atomically(out, headroom_page(found, f"Headroom of {question.workload.name}"))
     document = {**record(found), "skipped_rows": whole.left_out.get("skipped", 0)}
-    answer(json, "headroom", document, *_parts(found, whole, details=details))
+    answer(json, "headroom", document, *_parts(found, details=details))
     is_answered = found.today and (quick or found.best) and not document["errors"]
     return INTERRUPTED_STATUS if found.interrupted else 0 if is_answered else FAILED_STATUS
 
@@ -159,9 +159,9 @@ def _report(update: Callable[[float, str], None]) -> Progress:
     return report
 
 
-def _parts(found: Headroom, log: RequestLog, *, details: bool) -> list[Any]:
-    """Return the parts to print, in order: doubts and answer, tables, facts, and remarks."""
-    parts: list[Any] = ["\n".join([*doubts(log, found.question.load), *answer_lines(found)])]
+def _parts(found: Headroom, *, details: bool) -> list[Any]:
+    """Return the parts to print, in order: answer, tables, facts, and remarks."""
+    parts: list[Any] = ["\n".join(answer_lines(found))]
     for title, frame in tables(found).items():
         if details or "by replicas" in title:
             rows = tuple(frame.itertuples(index=False, name=None))

@@ -47,6 +47,9 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
             raise InvalidValueError(None, "--slo", name, reason)
         if name not in known:
             raise UnknownNameError("limit of --slo", name, [*known, *LIMIT_ALIASES])
+        if re.search(r"[0-9] *m?s$", limits[name]):
+            reason = "has a unit: give the number of seconds alone, as in ttft=2"
+            raise InvalidValueError(None, "--slo", limits[name], reason)
     values: dict[str, Any] = {name: parse_value(text) for name, text in limits.items()}
     return ServiceLevel(**values)
 

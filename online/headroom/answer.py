@@ -10,7 +10,7 @@ from typing import Any
 
 from online.trials.intervals import Interval
 
-from .question import Question
+from .question import LOGGED, Question
 from .tasks import Bounds, Enclose, Failure, Serve, Served, Task
 
 LARGE_DIFFERENCE = Fraction(1, 10)
@@ -98,26 +98,6 @@ class Headroom:
         return replace(bounds, interval=Interval(bounds.interval.lower, known[name])), name
 
     @property
-    def saving(self) -> Interval | None:
-        """Bounds on today's mean latency minus that of the best scheduler, seconds per request.
-
-        None if one of the two latencies is not known, or if the log is faster than the batch time
-        allows (`contradicts`).
-        """
-        if self.best is None or self.today is None or self.contradicts:
-            return None
-        return self.best[0].interval.below(self.today.mean_latency)
-
-    def share(self, served: Served) -> Fraction | None:
-        """Return 1 - (mean latency of a simulation) / (mean latency of today's policy).
-
-        The share is negative if the simulated policy is slower than today's. None if today's policy
-        was not simulated.
-        """
-        today = self.today
-        return None if today is None else 1 - served.mean_latency / today.mean_latency
-
-    @property
     def rival(self) -> str | None:
         """Label of the proposed policy with the least mean latency, given exact output lengths.
 
@@ -138,8 +118,13 @@ class Headroom:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the mean latencies of simulation and log differ by over `LARGE_DIFFERENCE`."""
-        return abs(self.difference or Fraction(0)) > LARGE_DIFFERENCE
+        """Whether the mean latencies of simulation and log differ by over `LARGE_DIFFERENCE`.
+
+        False on several replicas that the log does not name: it may be of another number.
+        """
+        router = self.question.router_of(self.question.replicas)
+        is_logged = router is None or router.name == LOGGED
+        return is_logged and abs(self.difference or Fraction(0)) > LARGE_DIFFERENCE
 
     @property
     def contradicts(self) -> bool:
@@ -154,9 +139,22 @@ class Headroom:
     @property
     def by_replicas(self) -> dict[int, Served]:
         """Latencies of today's policy for each simulated number of replicas, ascending."""
-        counts = sorted({one.replicas for one in self.simulations})
-        runs = {one: self.served(self.question.baseline, replicas=one) for one in counts}
-        return {one: it for one, it in runs.items() if it is not None}
+        today = (self.question.baseline, 0.0)
+        runs = self.simulations.items()
+        known = {one.replicas: it for one, it in runs if (one.policy, one.error) == today}
+        return dict(sorted(known.items()))
+
+    @property
+    def fewest(self) -> tuple[int, int]:
+        """Bounds on the fewest replicas on which any scheduler has enough requests on time.
+
+        The upper bound is one above the largest number simulated if no number is known to suffice.
+        """
+        wanted, top = self.question.wanted, max(self.by_replicas, default=0)
+        shares = {count: self.attainable(count) for count in range(1, top + 1)}
+        few = [count for count, it in shares.items() if (it.upper or 0) < wanted]
+        enough = [count for count, it in shares.items() if (it.lower or 0) >= wanted]
+        return max(few, default=0) + 1, min(enough, default=top + 1)
 
     def attainable(self, replicas: int) -> Interval:
         """Bound the largest share of requests on time that any scheduler has on these replicas.

@@ -14,12 +14,6 @@ import numpy as np
 from instances import InvalidValueError, RequestLog
 from instances.validation import as_integer
 
-AT_ONCE = 0.05
-"""Longest delay of a request that is sent when another one ends, as a share of the mean latency."""
-
-LEAST_SENT = 0.5
-"""A log is of a closed loop if at least this share of requests is sent when another one ends."""
-
 
 def with_arrivals(
     log: RequestLog, max_concurrency: int | None = None
@@ -27,8 +21,8 @@ def with_arrivals(
     """Return a log with start times, its concurrency limit, and whether start times are made up.
 
     Start times that the log lacks are computed from its latencies and the concurrency limit (the
-    most requests that the client has in flight). The limit is None for a log that is not of a
-    closed loop. Start times are made up if neither the log nor its latencies determine them.
+    most requests that the client has in flight). The limit is None for a log that states none.
+    Start times are made up if neither the log nor its latencies determine them.
 
     Parameters
     ----------
@@ -48,9 +42,9 @@ def with_arrivals(
         reason = "is for logs with latencies and without start times, and this log has "
         reason += "start times" if is_timed else "no latencies"
         raise InvalidValueError(None, "max_concurrency", max_concurrency, reason)
-    if is_timed:
-        return log, _concurrency(log) if is_measured else None, False
     stated = log.settings.get("max_concurrency") if max_concurrency is None else max_concurrency
+    if is_timed:
+        return log, stated, False
     if stated is None or not is_measured:
         return log, None, True
     stated = as_integer(stated, None, "max_concurrency", minimum=1)
@@ -59,18 +53,3 @@ def with_arrivals(
         starts.append(max(planned, heappop(free)))
         heappush(free, starts[-1] + latency)
     return replace(log, arrival_times=np.array(starts), has_arrival_times=True), stated, False
-
-
-def _concurrency(log: RequestLog) -> int | None:
-    """Return the largest number of requests in flight if the log is of a closed loop, else None.
-
-    A log is of a closed loop if at least `LEAST_SENT` of its requests are sent when another ends.
-    """
-    arrivals, count = log.arrival_times, len(log)
-    near = AT_ONCE * float(log.latencies.mean())
-    ends = np.sort(arrivals + log.latencies)
-    most = int((np.arange(1, count + 1) - np.searchsorted(ends, arrivals + near, "right")).max())
-    if most < 1 or count <= 2 * most:
-        return None
-    is_sent = arrivals[most:] - ends[: count - most] <= near
-    return most if is_sent.mean() >= LEAST_SENT else None

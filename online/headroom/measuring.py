@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -25,14 +25,11 @@ QUICK, QUICK_SHARE = 10.0, 0.6
 """Time limit of a quick answer, in seconds, and the share of it in which its simulations are to
 end. If simulations of all requests would take longer, the answer is for the first requests."""
 
-SHARES = {
-    "simulate": 0.3,
-    "best": 0.3,
-    "on time": 0.15,
-    "replicas": 0.01,
-    "policy": 0.05,
-}
+SHARES = {"simulate": 0.3, "policies": 0.25, "policy": 0.05}
 """Longest time of each kind of computation, as a share of the time limit."""
+
+BOUNDS, FEWEST, REPLICAS = 1.0, 0.5, 0.02
+"""Shares of the time left: for bounds, of it for the fewest replicas, and for another number."""
 
 STOP = 0.95
 """Share of the time limit after which computations stop, so that the answer is ready in time."""
@@ -101,8 +98,11 @@ def measure_headroom(
         if work.answer().today:
             work.say("first answer", work.answer())
         work.simulate(time_limit, SHARES["simulate"], jobs)
-        work.do([*work.bounds(time_limit), *work.others(0.0, time_limit)])
-        work.do(work.others(question.error, time_limit))
+        with work.clock.within(SHARES["policies"] * time_limit):
+            work.compare(time_limit)
+        with work.clock.within(BOUNDS * work.clock.seconds_left()):
+            work.bound()
+        work.compare(time_limit)
         return work.answer()
 
 
@@ -134,9 +134,10 @@ class _Work:
         tasks = [task for task in dict.fromkeys(tasks) if task not in self.results]
         self.tasks |= dict.fromkeys(tasks)
         deadline = time.monotonic() + self.clock.seconds_left()
-        call = partial(_compute, self.question, deadline, None if self.jobs == 1 else 1)
+        jobs = min(self.jobs or 1, max(1, len(tasks)))
+        call = partial(_compute, self.question, deadline, None if jobs == 1 else 1)
         begun = takewhile(lambda _: not self.clock.must_stop(), tasks)
-        for one in perform(call, begun, jobs=min(self.jobs or 1, max(1, len(tasks)))):
+        for one in perform(call, begun, jobs=jobs):
             result = Failure(str(one.error)) if one.error else one.result
             if result is not None:
                 self.results[one.task] = result
@@ -196,30 +197,34 @@ class _Work:
         kept = min(count, max(1, int(limit / each)))
         return kept, kept * each
 
-    def bounds(self, limit: float) -> Iterator[Task]:
-        """Yield the tasks that compute bounds, the most important first.
+    def bound(self) -> None:
+        """Bound what any scheduler can reach, in all the time that is left.
 
-        The first one bounds the mean latency on today's replicas. With a service level, others
-        bound the share on time for today's number of replicas and for each number simulated.
+        With a service level, first the largest number of replicas is examined of which it is not
+        known whether any scheduler has enough requests on time there. The mean latency comes last.
         """
-        count, level = self.question.replicas, self.question.level
-        yield Enclose(count, time_limit=SHARES["best"] * limit / (2 if level else 1))
-        for one in dict.fromkeys([count, *self.answer().by_replicas]) if level else ():
-            share = SHARES["on time" if one == count else "replicas"]
-            yield Enclose(one, on_time=True, time_limit=share * limit)
+        count, level, left = self.question.replicas, self.question.level, self.clock.seconds_left
+        while level and not self.clock.must_stop():
+            least, most = self.answer().fewest
+            task = Enclose(most - 1, on_time=True, time_limit=FEWEST * left())
+            if most == least or task in self.results:
+                break
+            self.do([task])
+        for one in self.answer().by_replicas if level else ():
+            if not self.answer().attainable(one).is_exact:
+                self.do([Enclose(one, on_time=True, time_limit=REPLICAS * left())])
+        self.do([Enclose(count, time_limit=left())])
 
-    def others(self, error: float, limit: float) -> list[Task]:
-        """List the simulations of all policies with output lengths of a given error.
-
-        With an error above 0 they are those of policies whose simulation with exact lengths ended.
-        """
+    def compare(self, limit: float) -> None:
+        """Simulate all policies with exact output lengths, and those that ended with predicted."""
         name, count, today = self.question.baseline, self.question.replicas, self.answer().today
         longest = max(SHARES["policy"] * limit, PATIENCE * (today.seconds if today else 0.0))
-        return [
-            Serve(one, count, error, time_limit=None if one == name else longest)
-            for one in self.question.specs
-            if not error or isinstance(self.results.get(Serve(one, count)), Served)
-        ]
+        for error in dict.fromkeys((0.0, self.question.error)):
+            self.do(
+                Serve(one, count, error, time_limit=None if one == name else longest)
+                for one in self.question.specs
+                if not error or isinstance(self.results.get(Serve(one, count)), Served)
+            )
 
     def answer(self) -> Headroom:
         """Return the answer with the results until now and the names of unfinished tasks."""

@@ -198,7 +198,7 @@ class Question:
         return Fraction(math.fsum(self.measured)) / len(self.measured)
 
     @property
-    def measured_on_time(self) -> float | None:
+    def measured_on_time(self) -> Fraction | None:
         """Share of the requests that were on time in the log; None without the needed latencies."""
         latencies, first = self.measured, self.measured_first
         if first is None and set(self.limits) == {"latency"}:
@@ -206,7 +206,8 @@ class Question:
         if latencies is None or first is None or self.level is None:
             return None
         limits = limits_of(self.level, len(latencies))
-        return float(limits.on_time(latencies, first, self.workload.output_lengths).mean())
+        on_time = limits.on_time(latencies, first, self.workload.output_lengths)
+        return Fraction(int(on_time.sum()), len(latencies))
 
     @property
     def limits(self) -> dict[str, float]:

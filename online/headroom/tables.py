@@ -10,7 +10,6 @@ from online.pictures.page import bars, page
 
 from . import words
 from .answer import Headroom
-from .tasks import Serve, Served
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,9 +23,11 @@ def record(found: Headroom) -> dict[str, Any]:
 
     Intervals and fractions are kept as objects, which the writer of JSON converts.
     """
-    question, today, best, saving = found.question, found.today, found.best, found.saving
+    question, today, best = found.question, found.today, found.best
     off, errors = found.difference, found.failures.items()
-    share = saving.times(1 / today.mean_latency) if saving and today else None
+    saving = None
+    if best is not None and today is not None and not found.contradicts:
+        saving = best[0].interval.below(today.mean_latency)
     return {
         "answer": words.answer_lines(found),
         "holds_for": words.conditions(found),
@@ -39,31 +40,20 @@ def record(found: Headroom) -> dict[str, Any]:
         "best_possible": None if best is None else {**vars(best[0]), "schedule": best[1]},
         "today": None if today is None else {"policy": question.baseline, **vars(today)},
         "saving": saving,
-        "saving_share": share,
         "measured_mean_latency": question.measured_mean,
         "simulated_over_measured": None if off is None else 1 + off,
         "max_concurrency": question.concurrency,
         "arrivals_made_up": question.made_up,
-        "policies": [*_policies(found)],
+        "policies": [
+            {"policy": one.policy, "error": one.error, **vars(it)} for one, it in found.here.items()
+        ],
         "service_level": _service_level(found) if question.level else None,
         "unfinished": list(found.unfinished),
         "errors": [f"{one.name}: {it.reason}" for one, it in errors if it.is_error],
+        "refused": [f"{one.name}: {it.reason}" for one, it in errors if not it.is_error],
         "interrupted": found.interrupted,
         "seconds": found.seconds,
     }
-
-
-def _policies(found: Headroom) -> Iterator[dict[str, Any]]:
-    """Yield a row of figures for each policy simulated on today's number of replicas.
-
-    Rows with exact output lengths come before those with predicted ones.
-    """
-    tasks = [one for one in found.results if isinstance(one, Serve)]
-    for task in sorted(tasks, key=lambda one: one.error):
-        it = found.results[task]
-        share = found.share(it) if isinstance(it, Served) else None
-        if task.replicas == found.question.replicas:
-            yield {"policy": task.policy, "error": task.error, **vars(it), "saving_share": share}
 
 
 def _service_level(found: Headroom) -> Mapping[str, Any]:
@@ -90,7 +80,7 @@ def tables(found: Headroom) -> dict[str, DataFrame]:
     by_replicas = [
         {
             "replicas": str(replicas),
-            f"{question.baseline}, %": words.floored(it.on_time or 0),
+            f"{words.short(question, question.baseline)}, %": words.floored(it.on_time or 0),
             "attainable, %": found.attainable(replicas).times(100).text(1),
             **{f"p99 {name}, s": words.seconds(it.figures[name][1]) for name in question.limits},
         }
@@ -112,9 +102,12 @@ def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
     here = {(k.policy, k.error): it for k, it in found.here.items()}
     exact = [(policy, it) for (policy, error), it in here.items() if not error]
     for policy, it in sorted(exact, key=lambda pair: pair[1].mean_latency):
-        row = {"policy": policy, "mean, s": words.seconds(it.mean_latency)}
+        row = {
+            "policy": words.short(found.question, policy),
+            "mean, s": words.seconds(it.mean_latency),
+        }
         if found.today is not None:
-            row["saving, %"] = words.percent(found.share(it) or 0)
+            row["saving, %"] = words.percent(1 - it.mean_latency / found.today.mean_latency)
         if len(exact) < len(here):
             predicted = here.get((policy, found.question.error))
             row["predicted, s"] = words.seconds(predicted.mean_latency) if predicted else ""
@@ -138,14 +131,32 @@ def headroom_page(found: Headroom, title: str) -> str:
     said = [f"{name}: {text}" for name, text in words.answers(found)]
     known = [f"{name}: {text}" for name, text in words.facts(found).items()]
     machine = [one for one in known if one.startswith(MACHINE)]
-    compared = (found.question.baseline, *found.question.proposed)
-    shown = {one.name: it for one, it in found.here.items() if one.policy in compared}
-    means = [(name, float(it.mean_latency), float(it.mean_latency)) for name, it in shown.items()]
-    if found.best is not None:
-        low, high = found.best[0].interval.ends
-        means.append(("best possible", low or 0.0, high or 0.0))
-    picture = bars(means, "mean latency, s")
-    content: list[Any] = [[*said, f"Holds for: {words.conditions(found)}"], picture, machine]
     sections: dict[str, Any] = {name: [table] for name, table in tables(found).items()}
+    content: list[Any] = [[*said, f"Holds for: {words.conditions(found)}"], _picture(found)]
+    if found.question.level and sections:
+        heading = next(iter(sections))
+        content += [heading, *sections.pop(heading)]
+    content.append(machine)
     sections |= {"The requests and the machine": [known], "Remarks": [[*words.remarks(found)]]}
     return page(title, title, content, sections)
+
+
+def _picture(found: Headroom) -> Any:
+    """Draw the requests on time by replicas if there is a service level, else mean latencies."""
+    question = found.question
+    today = words.short(question, question.baseline)
+    rows: list[tuple[str, float, float]] = []
+    for count, it in found.by_replicas.items() if question.level else ():
+        share, ends = 100 * float(it.on_time or 0), found.attainable(count).times(100).ends
+        rows.append((f"{today} on {count}, simulated", share, share))
+        rows.append((f"attainable on {count}, proved", ends[0] or 0.0, ends[1] or 0.0))
+    if rows:
+        return bars(rows, "requests on time, %, by replicas")
+    for one, it in found.here.items():
+        if one.policy in (question.baseline, *question.proposed):
+            mean, name = float(it.mean_latency), words.short(question, one.policy)
+            rows.append((f"{one.name.replace(one.policy, name)}, simulated", mean, mean))
+    if found.best is not None:
+        low, high = found.best[0].interval.ends
+        rows.append(("best possible, proved", low or 0.0, high or 0.0))
+    return bars(rows, "mean latency, s")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -12,30 +12,39 @@ from instances.problem.memory_rule import TOKENS
 from online.trials.intervals import rounded, rounded_down, rounded_up
 
 from .answer import Headroom
-from .question import LOGGED
+from .question import LOGGED, Question
 from .tasks import Served, p50_p99
 
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
 """Most characters of a line, characters of the name at its start, and most lines of an answer."""
 
-SPARED = ("Known", "p50/p99")
+SPARED = ("p50/p99", "Proposal")
 """Names of the lines that are left out, in this order, if an answer exceeds `MOST_LINES`."""
 
 LONG_LABEL = 24
 """Longest label of a policy that is printed whole; of a longer one the settings are left out."""
 
+LEAST_LOAD, LARGEST_LOAD = 0.01, 20.0
+"""Least and largest load that raise no doubt about the units of the log and the batch time."""
+
 NAMED = 4
 """Number of failed or unfinished tasks that a remark names; the others are only mentioned."""
 
+FEW_REQUESTS = 1000
+"""Number of requests below which a remark says how few of them are above p99."""
+
 BEST = (
-    "Best possible: the least mean latency of every scheduler of these requests, clairvoyant or "
-    "not, that may pause, chunk, preempt or idle, within M and for this batch time. It is an "
-    "interval, rounded outwards. A paused request keeps its memory. A preempted one frees it, "
+    "Limit and Known are of all schedulers of these requests, clairvoyant or not, that may pause, "
+    "chunk, preempt or idle within M. A paused request keeps its memory. A preempted one frees it, "
     "waits, and processes its prompt and tokens again."
 )
+ATTAINABLE = (
+    "Attainable: an interval proved to contain the largest share of any scheduler. Its preempted "
+    "requests return at no cost, which vLLM cannot do. All other columns are simulated."
+)
 DOUBTFUL = (
-    "Simulation and log differ by more than 10 %, which is not a saving. It may come from time "
-    "outside the engine, the batch time, M, reused prompts, other requests, or other settings."
+    "Simulation and log differ by more than 10 %, which is not a saving. It may come from units, "
+    "time outside the engine, the batch time, M, reused prompts, other requests, or settings."
 )
 
 
@@ -70,16 +79,16 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
     log, mean = question.measured, question.measured_mean
     said = requests_of(found)
     if log is not None and mean is not None:
-        said += f", mean latency {seconds(mean)} s, p50/p99 {_pair(p50_p99(log))} s"
+        said += f", measured mean latency {seconds(mean)}, p99 {seconds(p50_p99(log)[1])} s"
     yield "Log", said
     if today is None:
         yield "Today", f"no answer, as {label} has no result"
         return
-    short = label if len(label) <= LONG_LABEL else f"{label.partition('(')[0]}(...)"
     off = f", {difference(found)}" if difference(found) else ""
-    yield "Today", f"{short} simulated: mean latency {seconds(today.mean_latency)} s{off}"
-    figures = (f"{name} {_pair(it)}" for name, it in today.figures.items())
-    yield "p50/p99", f"{', '.join(figures)} s"
+    mean_latency = f"mean latency {seconds(today.mean_latency)} s"
+    yield "Today", f"{short(question, label)} simulated: {mean_latency}{off}"
+    figures = (f"{name} {'/'.join(map(seconds, it))}" for name, it in today.figures.items())
+    yield "p50/p99", f"simulated {', '.join(figures)} s"
     yield from _possible(found, today)
     if question.level is not None:
         yield "Replicas", replicas_needed(found)
@@ -91,7 +100,20 @@ def requests_of(found: Headroom) -> str:
     """Write the number of requests in the answer and the seconds in which they arrive."""
     load, left = found.question.workload, found.left_out
     count = f"the first {len(load):,} of {len(load) + left:,}" if left else f"{len(load):,}"
-    return f"{count} requests in {float(np.ptp(load.arrival_times)):,.1f} s"
+    span = float(np.ptp(load.arrival_times))
+    return f"{count} requests in {span:,.{1 if span < 100 else 0}f} s"
+
+
+def short(question: Question, label: str) -> str:
+    """Return a short label of a policy: if it is long, its name without settings.
+
+    Of a policy in today's engine only the settings that differ from today's are given.
+    """
+    spec, engine = question.specs[label], question.specs[question.baseline]
+    own = [f"{k}={v}" for k, v in spec.params.items() if (k, v) not in engine.params.items()]
+    if spec.name == engine.name and own:
+        return ", ".join(own).removeprefix("order=")
+    return label if len(label) <= LONG_LABEL else f"{spec.name}(...)"
 
 
 def difference(found: Headroom) -> str:
@@ -114,63 +136,53 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
     bounds, logged = found.best[0], found.question.measured_mean
     low, high = bounds.interval.lower or Fraction(0), bounds.interval.upper
     limit = f"no scheduler is below {rounded_down(low, 3)} s"
+    proof = "proved" if bounds.certified else "not certified"
     if found.contradicts and logged is not None:
         reasons = "the batch time is too slow, M too small, or prompts were reused"
-        yield "Limit", f"{limit}, but the log has {seconds(logged)} s: {reasons}"
+        yield "Limit", f"{limit} ({proof}), but the log has {seconds(logged)} s: {reasons}"
         return
     if bounds.without_reuse is not None:
         limit += f" with a prefix cache, {rounded_down(bounds.without_reuse, 3)} s without"
-    saved = _part(today.mean_latency - low, today, rounded_up)
-    yield "Limit", f"{limit}: at most {saved} can be saved"
+    most, mean = today.mean_latency - low, today.mean_latency
+    part = f"{rounded_up(most, 3)} s ({rounded_up(100 * most / mean, 1)} %)"
+    yield "Limit", f"{limit} ({proof}): saves <= {part}"
     if high is not None:
-        saved = _part(today.mean_latency - high, today, rounded_down)
-        yield "Known", f"a schedule with {seconds(high)} s, which saves {saved}"
-
-
-def _part(saved: Fraction, today: Served, rounding: Callable[[Fraction, int], str]) -> str:
-    return f"{rounding(saved, 3)} s ({rounding(100 * saved / today.mean_latency, 1)} %)"
+        part = f"{rounded_down(mean - high, 3)} s ({rounded_down(100 - 100 * high / mean, 1)} %)"
+        yield "Known", f"a computed schedule has {rounded_up(high, 3)} s, which saves {part}"
 
 
 def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
-    """Yield the line on the best proposal: its saving, and p99 latency before and after."""
-    question, rival = found.question, found.rival
+    """Yield the line on the best proposal: its saving, and its share on time or p99 latency."""
+    rival, error = found.rival, found.question.error
     served = None if rival is None else found.served(rival)
     if rival is None or served is None:
         return
-    spec, engine = question.specs[rival], question.specs[question.baseline]
-    own = [f"{k}={v}" for k, v in spec.params.items() if (k, v) not in engine.params.items()]
-    label = ", ".join(own).removeprefix("order=") if spec.name == engine.name and own else rival
-    said = f"{label} {_saves(found, served)}"
-    predicted = found.served(rival, question.error)
+    share, predicted = 1 - served.mean_latency / today.mean_latency, found.served(rival, error)
+    said = f"saves {percent(share)} %" if share >= 0 else f"costs {percent(-share)} % more"
     if predicted is not None and predicted is not served:
-        said += f" (predicted: {_saves(found, predicted)})"
-    before, after = (seconds(one.figures["latency"][1]) for one in (today, served))
-    yield "Proposal", f"{said}, p99 {before} -> {after} s"
-
-
-def _saves(found: Headroom, served: Served) -> str:
-    share = found.share(served) or Fraction(0)
-    return f"saves {percent(share)} %" if share >= 0 else f"costs {percent(-share)} % more"
+        said += f" (predicted {percent(1 - predicted.mean_latency / today.mean_latency)})"
+    gained = f"p99 {seconds(served.figures['latency'][1])} s"
+    if served.on_time is not None:
+        gained = f"{floored(served.on_time)} % on time"
+    yield "Proposal", f"{short(found.question, rival)} simulated: {said}, {gained}"
 
 
 def replicas_needed(found: Headroom) -> str:
-    """Write how many replicas today's policy needs for enough requests on time.
-
-    A lower bound on the number that any scheduler needs follows, if one is known.
-    """
-    runs, wanted = found.by_replicas, found.question.wanted
-    today = [count for count, it in runs.items() if (it.on_time or 0) >= wanted]
-    few = [count for count in runs if (found.attainable(count).upper or 0) < wanted]
-    how = "simulated" if found.difference is None else "today"
-    if max(runs) in few:
-        said = f"not even with {max(runs)}, whatever the scheduler"
+    """Write how many replicas suffice with today's policy, and how many with any scheduler."""
+    runs, wanted, (least, most) = found.by_replicas, found.question.wanted, found.fewest
+    if found.is_doubtful:
+        return f"no number: simulation {difference(found)}: check M and the batch time"
+    share, top = f"{float(100 * wanted):g} % on time", max(runs)
+    enough = [count for count, it in runs.items() if (it.on_time or 0) >= wanted]
+    if least > top:
+        return f"{share}: not even with {top}, whatever the scheduler (proved)"
+    if least < most:
+        best = f"at best {least} {f'to {most}' if most <= top else 'or more'} (open)"
     else:
-        count = min(today, default=max(runs))
-        p99 = [f"{one} {seconds(runs[count].figures[one][1])}" for one in found.question.limits]
-        said = f"{'' if today else 'more than '}{count} {how} (p99 {', '.join(p99)} s)"
-        said += f", at least {max(few) + 1} with any scheduler" if few else ""
-    doubt = f", but the simulation is {difference(found)}" if found.is_doubtful else ""
-    return f"{float(100 * wanted):g} % on time: {said}{doubt}"
+        best = f"at best {most}, by a known schedule"
+        best = "no scheduler needs fewer (proved)" if most in enough else best
+    said = f"{min(enough)} today" if enough else f"more than {top} today"
+    return f"{share}: {said} (simulated), {best}"
 
 
 def conditions(found: Headroom) -> str:
@@ -183,14 +195,14 @@ def conditions(found: Headroom) -> str:
     if question.made_up:
         parts.insert(0, "made-up arrivals")
     elif question.concurrency:
-        parts.insert(0, f"the arrivals of a closed loop of {question.concurrency}, as logged")
+        parts.insert(0, f"at most {question.concurrency} requests in flight, as logged")
     parts.append("all requests at once" if question.load is None else f"load {question.load:.2f}")
+    if not LEAST_LOAD <= (question.load or 1.0) <= LARGEST_LOAD:
+        parts[-1] = f"load {question.load:.2g} (in doubt: check the units of the arrivals)"
     if router:
         routed = "routed as logged" if router.name == LOGGED else f"router {router.label}"
         parts.append(f"{question.replicas} replicas, {routed}")
     parts.append("this batch time and M")
-    if found.best is not None and not found.best[0].certified:
-        parts[-1] += " (limit not certified)"
     reused = f"a prefix cache could supply {percent(question.reused)} %"
     return "; ".join([*parts, reused if question.reused else "no prefix cache"])
 
@@ -200,9 +212,17 @@ def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
 
     With ``details`` the last remark defines the best possible latency.
     """
-    on_time = found.question.measured_on_time
+    question, count = found.question, len(found.question.workload)
+    on_time = question.measured_on_time
+    measured = {"TTFT": question.measured_first, "latency": question.measured}
+    if question.level is not None:
+        yield ATTAINABLE
     if on_time is not None:
-        yield f"In the log itself {floored(on_time)} % are on time."
+        known = [(name, measured[name]) for name in question.limits if name in measured]
+        p99 = [f", p99 {name} {seconds(p50_p99(it)[1])} s" for name, it in known if it is not None]
+        yield f"Measured in the log: {floored(on_time)} % on time{''.join(p99)}."
+    if count < FEW_REQUESTS and found.today is not None:
+        yield f"Only {count // 100} of {count} requests exceed p99."
     if found.left_out:
         yield "Other requests: a longer --time-limit, or FILE(start_seconds=S, max_requests=N)."
     reasons: dict[str, list[str]] = {}
@@ -240,10 +260,6 @@ def facts(found: Headroom) -> dict[str, str]:
         said += f"({'' if bounds.certified else 'not '}certified) to a known schedule ({schedule})"
         described["best possible"] = said
     return described
-
-
-def _pair(pair: tuple[float, float]) -> str:
-    return "/".join(map(seconds, pair))
 
 
 def seconds(value: Fraction | float) -> str:

@@ -76,9 +76,8 @@ ratios ../keys.toml | No such option: --polices
 ratios trace:../azure.csv(round_seconds=1) --batch-time llama-2-70b-2xa100 | is not for windows
 check polcy fcfs | Invalid value for 'KIND': 'polcy' is not
 verify generator:uniform | is neither a file nor library:NAME
-headroom x | Missing option '--batch-time'
+headroom ../log.csv --memory 5000 | needs the time to first token
 headroom ../log.csv --batch-time affine:1,0,0 | does not say how many tokens the KV cache holds
-headroom ../log.csv --batch-time fit --memory 5000 | needs the time to first token
 headroom ../log.csv --batch-time affine:1,0,0 --memory 300 | (row 7: 790, row 4: 360 tokens)
 headroom ../log.csv(too_long=drop) --batch-time affine:1,0,0 --memory 3 | small for 5 of 5
 headroom ../log.csv(start_seconds=9) {M} | leaves none of 5
@@ -86,6 +85,8 @@ headroom ../gaps.csv {M} | num_decode_tokens is missing; 2 of 6 rows cannot be r
 headroom generator:uniform {M} | headroom reads a log
 headroom ../log.csv {M} --router random | needs several replicas
 headroom ../log.csv {M} --slo speed=1 | unknown limit of --slo
+headroom ../log.csv {M} --slo ttft=2s | give the number of seconds alone
+headroom ../log.csv {M} --slo tpot=100ms | has a unit
 headroom ../log.csv {M} --slo p99_ttft=2 | a p99 TTFT of 2 s is ttft=2 kept by 99 %
 headroom ../log.csv {M} --json x.html | does not end in .json
 headroom ../bench.json {M} --json ../link.json | is the file that is read
