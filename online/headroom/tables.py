@@ -148,10 +148,10 @@ def _picture(found: Headroom) -> Any:
     rows: list[tuple[str, float, float]] = []
     for count, it in found.by_replicas.items() if question.level else ():
         share, ends = 100 * float(it.on_time or 0), found.attainable(count).times(100).ends
-        rows.append((f"{today} on {count}, simulated", share, share))
-        rows.append((f"attainable on {count}, proved", ends[0] or 0.0, ends[1] or 0.0))
+        rows.append((f"replicas {count}: {today}, simulated", share, share))
+        rows.append((f"replicas {count}: attainable, proved", ends[0] or 0.0, ends[1] or 0.0))
     if rows:
-        return bars(rows, "requests on time, %, by replicas")
+        return bars(rows, "requests on time, %")
     for one, it in found.here.items():
         if one.policy in (question.baseline, *question.proposed):
             mean, name = float(it.mean_latency), words.short(question, one.policy)
