@@ -17,6 +17,7 @@ from online import AffineTime
 from online.headroom import Headroom, Question, measure_headroom, measuring
 from online.headroom.measuring import next_replicas
 from online.headroom.tables import record
+from online.headroom.tasks import Enclose
 from online.headroom.words import answer_lines, remarks
 from online.policy_interface.specs import PolicySpec
 from online.trials.intervals import total_of
@@ -196,6 +197,9 @@ def test_requests_on_time_by_number_of_replicas(fleet: Headroom) -> None:
         assert row["figures"] == fleet.by_replicas[row["replicas"]].figures
     ends = [(one["attainable"].lower, one["attainable"].upper) for one in rows]
     assert ends == sorted(ends)
+    few, enough = fleet.fewest
+    # What is not known of one replica fewer was asked.
+    assert few == enough or Enclose(enough - 1, on_time=True) in fleet.results
     least, most = map(float, ends[0])
     goal = hindsight.OnTime(LEVEL)
     best = hindsight.solve(question.workload, time_limit=1, goal=goal, threads=1)
@@ -227,19 +231,19 @@ def test_fewest_replicas_are_searched(first: int, least: int, most: int, tried: 
 
 
 def test_the_log_s_own_requests_on_time(workload: Workload) -> None:
-    half = np.where(np.arange(40) < 20, 1.0, 9.0)
+    half = np.where(np.arange(40) < 23, 1.0, 9.0)
     level = ServiceLevel(latency=4.0, first_token=0.5)
     # A log without the time to first token tells nothing of a limit on it.
     for limits, log, share in [
-        (level, (half, half / 4), 0.5),
+        (level, (half, half / 4), Fraction(23, 40)),
         (level, (half, None), None),
-        (LEVEL, (half, None), 0.5),
+        (LEVEL, (half, None), Fraction(23, 40)),
     ]:
         asked = Question(workload, level=limits, measured=log[0], measured_first=log[1])
         found = Headroom(asked, {})
         assert found.question.measured_on_time == share
         first = ", p99 TTFT 2.250 s" if limits is level else ""
-        said = f"Measured in the log: 50.0 % on time, p99 latency 9.000 s{first}."
+        said = f"Measured in the log: 57.5 % on time, p99 latency 9.000 s{first}."
         assert [*remarks(found, details=False)][1:] == ([said] if share else [])
 
 
