@@ -100,7 +100,7 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         )
     if claim > upper:
         raise CertificateError(f"lower_bound {claim} exceeds the schedule's total latency {upper}")
-    sizes, given = (len(instance.rows), 1, proof.leaves), instance.given
+    sizes, given = (len(instance.rows), proof.leaves), instance.given
     facts: Any = given.digest, preemptive, given.memory_rule.told, None, given.replicas
     return Verdict(claim, upper, proof.kind, *sizes, *facts)
 

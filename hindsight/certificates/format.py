@@ -57,8 +57,6 @@ class Verdict:
         ``"preemptive-prices"``; in seconds ``"round-length-prices"`` or ``"machine-bounds"``.
     requests : int
         Number of requests.
-    price_sets : int
-        1 if the proof has prices, else 0.
     leaves : int
         Number of partial schedules that a ``"state-search"`` keeps, or of nodes in the graphs of a
         ``"path-search"``; 0 for other kinds of proofs.
@@ -83,7 +81,6 @@ class Verdict:
     upper_bound: int | None
     kind: str
     requests: int
-    price_sets: int
     leaves: int
     digest: str
     preemptive: bool = False

@@ -76,9 +76,8 @@ def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
             f"lower_bound is {claim} s, but the proof proves no more than {rounded_down(proved)} s"
         )
     kind: str = document["proof"]["kind"]
-    sizes = len(workload), int(kind == PRICES), 0
     facts: Any = workload.digest, True, workload.memory_rule.told, batch_time, workload.replicas
-    return form.Verdict(claim, None, kind, *sizes, *facts)
+    return form.Verdict(claim, None, kind, len(workload), 0, *facts)
 
 
 def proved_seconds(

@@ -87,8 +87,7 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
     """
     try:
         stale = store.stale(entry)
-        digests = f"{str(stale)[:16]}, the instance has {entry.digest[:16]}"
-        demand(stale is None, f"the record is of digest {digests}")
+        demand(stale is None, f"the record is of digest {stale}, the instance has {entry.digest}")
         record = store.record(entry)
         if record is None:
             return RecordVerdict(entry.name, entry.goal, "none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import instances
 from hindsight.certificates.checking import check_certificate
@@ -21,9 +21,6 @@ from online.workers import in_order
 from .console import FAILED_STATUS, complain
 from .json_output import answer, check_json
 from .sources import parse_source
-
-if TYPE_CHECKING:
-    from hindsight.records.verification import RecordVerdict
 
 MOST_SHOWN = 20
 """Largest number of records of which each is shown; of more only their number."""
@@ -77,20 +74,26 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
     except CertificateError as error:
         return {}, [str(error)]
     is_timed = verdict.batch_time is not None
+    unit = "seconds" if is_timed else "rounds"
     how = "optimal" if verdict.is_optimal else "valid interval"
     found = {
         "verdict": "valid lower bound" if is_timed else how,
         "preemptive": verdict.preemptive,
-        f"optimum_{'seconds' if is_timed else 'rounds'}": (
-            verdict.lower_bound,
-            verdict.upper_bound,
-        ),
+        f"optimum_{unit}": (verdict.lower_bound, verdict.upper_bound),
         "batch_time": str(verdict.batch_time) if is_timed else None,
         "proof": verdict.kind,
     }
     # The field ``memory_rule`` is empty if memory is counted in tokens.
-    names = ("replicas", "requests", "price_sets", "leaves", "memory_rule", "digest")
-    return found | {name: getattr(verdict, name) for name in names}, []
+    names = ("replicas", "requests", "leaves", "memory_rule", "digest")
+    found |= {name: getattr(verdict, name) for name in names}
+    goal = "preemptive_total_latency" if verdict.preemptive else "total_latency"
+    for entry in instances.library():
+        if (entry.digest, entry.goal) == (verdict.digest, "seconds" if is_timed else goal):
+            found |= {
+                "library_instance": entry.name,
+                "record": entry.record and entry.record.interval,
+            }
+    return found, []
 
 
 def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:
@@ -100,7 +103,7 @@ def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[A
     it: a table of the verdicts if there are at most `MOST_SHOWN`.
     """
     entries = instances.library().matching(pattern)
-    verdicts: list[RecordVerdict] = []
+    verdicts: list[Any] = []
     with progress_bar(len(entries)) as update:
         names = [entry.name for entry in entries]
         for verdict in in_order(_verdict, names, min(jobs, len(names))):
@@ -112,7 +115,7 @@ def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[A
     return found, refused, table
 
 
-def _verdict(name: str) -> RecordVerdict:
+def _verdict(name: str) -> Any:
     from hindsight.records.verification import verify_record
 
     return verify_record(instances.library()[name], RecordStore())

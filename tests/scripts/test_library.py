@@ -59,6 +59,9 @@ def test_only_a_certificate_that_is_installed_is_shown_as_a_file(
     assert record.certificate is not None
     if not installed:
         record.certificate.unlink()
+    else:
+        verdict = fields(command(empty, "verify", str(record.certificate)).stdout)
+        assert (verdict["library instance"], verdict["record"]) == (OPEN, "39")
     path = f"certificates/{OPEN}.json.xz"
     text, document = (
         command(empty, "show", f"library:{OPEN}", *more).stdout for more in ([], ["--json", "-"])

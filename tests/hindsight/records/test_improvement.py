@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("no_package")
 def test_a_result_closes_a_record(tmp_path: Path) -> None:
     store = RecordStore(tmp_path)
     _, before = bare_record(store)
-    result = hindsight.solve(ENTRY.problem)
+    result = hindsight.solve(ENTRY.instance)
     after = take_result(ENTRY, result, store, method="a long solve")
     assert after.lower_bound > before.lower_bound
     assert (after.status, after.upper_bound) == ("closed", result.upper_bound)
@@ -54,15 +54,30 @@ def test_a_result_closes_a_record(tmp_path: Path) -> None:
     assert take_result(ENTRY, result, store).interval == after.interval
 
 
+def test_a_certificate_becomes_a_record(tmp_path: Path) -> None:
+    store, result = RecordStore(tmp_path), hindsight.solve(ENTRY.instance)
+    document = hindsight.make_certificate(result.schedule, result.proof)
+    after = store.put(*record_of(ENTRY, document, method="elsewhere"))
+    assert (after.certified, after.method) == (True, "elsewhere")
+    assert (after.lower_bound, after.upper_bound) == (document["lower_bound"], result.upper_bound)
+    assert verify_record(ENTRY, store).kind == after.status
+    with pytest.raises(RefusedRecordError, match="another instance"):
+        record_of(library()["worst-n7-01"], document)
+    entry = library()["seconds-azure-code-n20-00"]
+    other = hindsight.make_certificate(hindsight.relax(cast(Workload, entry.instance), 0).schedule)
+    with pytest.raises(RefusedRecordError, match="has no schedule"):
+        record_of(entry, other)
+
+
 def test_a_result_of_another_instance_or_goal_is_refused(tmp_path: Path) -> None:
     result = hindsight.solve(library()["worst-n3-00"].instance)
     with pytest.raises(InvalidValueError, match="is not a result of"):
         take_result(ENTRY, result, RecordStore(tmp_path))
-    makespan = replace(hindsight.solve(ENTRY.problem), goal="makespan")
+    makespan = replace(hindsight.solve(ENTRY.instance), goal="makespan")
     with pytest.raises(InvalidValueError, match="for total_latency"):
         take_result(ENTRY, makespan, RecordStore(tmp_path))
-    early = Schedule(ENTRY.problem, ENTRY.problem.arrival_times)
-    broken = replace(hindsight.solve(ENTRY.problem), schedule=early, proof=None)
+    early = Schedule(ENTRY.instance, ENTRY.instance.arrival_times)
+    broken = replace(hindsight.solve(ENTRY.instance), schedule=early, proof=None)
     with pytest.raises((InvalidValueError, RefusedRecordError), match="infeasible"):
         take_result(ENTRY, broken, RecordStore(tmp_path))
 

@@ -63,7 +63,7 @@ def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
             "no certificate, and by output lengths",
         ),
         ({"proof": "any text"}, "the proof is memory-prices, not any text"),
-        ({"digest": "0" * 64}, "the record is of digest 0000000000000000, "),
+        ({"digest": "0" * 64}, "the record is of digest 00000000"),
     ],
 )
 def test_a_tampered_record_is_refused(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
