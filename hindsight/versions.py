@@ -24,5 +24,9 @@ def show_versions() -> None:
     print(f"{'llm-hindsight':<14}{__version__}")
     print(f"{'Python':<14}{platform.python_version()}")
     for name in PACKAGES:
-        print(f"{name:<14}{metadata.version(name)}")
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = "missing"
+        print(f"{name:<14}{version}")
     print(f"{'machine':<14}{platform.platform()}, {os.cpu_count()} cores")

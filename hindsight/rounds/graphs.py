@@ -24,9 +24,11 @@ from instances.arrays import IntArray
 BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 """Estimated bytes of memory and seconds that a path graph needs per node."""
 
-MOST_NODES, SHARE, FIRST_PART = 200_000_000, 0.6, 0.03
+MOST_NODES, SHARE = 200_000_000, 0.6
 """Largest number of nodes of a path graph, and largest share of the available memory and of the
 time left for one graph. The first graph gets `FIRST_PART` of it, as its size is unsure."""
+
+FIRST_PART = 0.03
 
 FIRST_NODES, GROWTH = 300_000.0, 0.05
 """Expected nodes of a path graph of all schedules up to a limit on total latency: `FIRST_NODES` if
@@ -36,9 +38,11 @@ the logarithm of the number of nodes rises by about `GROWTH`."""
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
-LEAST_ROOM, ROOM, BEYOND = 1_000_000, 5.0, 2.0
-"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM`. If it
-is abandoned at N nodes, it counts as a graph of `BEYOND` N nodes."""
+LEAST_ROOM, ROOM = 1_000_000, 5.0
+"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM`."""
+
+BEYOND = 2.0
+"""A path graph that is abandoned at its limit of N nodes counts as one of BEYOND * N nodes."""
 
 LEAST_STEPS = 32
 """Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at

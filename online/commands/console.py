@@ -49,7 +49,7 @@ LISTED = {
 }
 """Argument of `show` that lists the known names, by the kind of name in an `UnknownNameError`."""
 
-LEAST_WIDTH = 24
+LEAST_WIDTH = 12
 """Least width, in terminal cells, to which a column of text is narrowed to fit the terminal."""
 
 GAP = 2

@@ -22,10 +22,7 @@ SUFFIXES = (".csv", ".md", ".tex", ".html")
 FEW_TRIALS = 10
 """Largest number of trials with which the screen shows each trial in a row, too."""
 
-FURTHER = ("ratio of totals",)
-"""Columns of the table of policies that files have and the screen does not."""
-
-IMPORTANT = (*BY, "mean ratio", "proved", "failed", "95 %", "trials", "max ratio")
+IMPORTANT = ("policy", "mean ratio", *BY, "95 %", "max ratio", "proved", "failed", "trials")
 """Columns by importance: a terminal that is too narrow for all shows the first of these."""
 
 MOST_REASONS = 20
@@ -46,18 +43,12 @@ class Report:
         """Return the rows of the table of policies with all columns, computed once."""
         return table_rows(self.trials)
 
-    def table(self, *, whole: bool = False) -> Table:
-        """Return the table with the mean ratio of each policy.
-
-        ``whole`` includes the columns that only files have.
-        """
+    def table(self) -> Table:
+        """Return the table with the mean ratio of each policy."""
         names = list(dict.fromkeys(one.compared_with for one in self.trials)) or ["optimum"]
         is_latency = all(one.goal == LATENCY for one in self.trials)
         cost = "total latency" if is_latency else self.trials[0].goal.partition(":")[0]
-        rows = [
-            {_words(name): it for name, it in row.items() if whole or name not in FURTHER}
-            for row in self._rows
-        ]
+        rows = [{_words(name): it for name, it in row.items()} for row in self._rows]
         title = f"{cost} / {' or '.join(names)}"
         return table_of(rows, title, main=[_words(name) for name in IMPORTANT])
 
@@ -98,7 +89,7 @@ class Report:
         has_two = len({one.compared_with for one in self.trials}) > 1
         own = {
             "mean ratio, max ratio: proved for these instances": bool(self._rows),
-            "95 %: the mean ratio over all such instances (bootstrap)": any(
+            "95 %: confidence interval of the mean ratio (bootstrap of instances)": any(
                 "95 %" in row for row in self._rows
             ),
             "Ratios to two optima, which do not compare: policies that preempt are divided by the "
@@ -114,7 +105,7 @@ class Report:
     def parts(self, *, whole: bool = False) -> list[Any]:
         """Return tables and notes in order: those of the screen, or with ``whole`` of a file."""
         single = [self._single(), ""] if whole or len(self.trials) <= FEW_TRIALS else []
-        found = [*single, self.table(whole=whole), "", *self.lines(), self._reasons()]
+        found = [*single, self.table(), "", *self.lines(), self._reasons()]
         return [part for part in found if not isinstance(part, Table) or part.rows]
 
     def document(self) -> dict[str, Any]:

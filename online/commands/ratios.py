@@ -78,7 +78,7 @@ def ratios(  # noqa: PLR0913
         all registered that need no parameters.
     predictions : NAME[(KEY=VALUE, ...)]
         Predicted output lengths that policies get; repeatable: exact, 'noisy(delta=3)',
-        'relative(error=0.3)', interval, buckets, 'proportional(spread=1)'.
+        'relative(error=0.3)', interval, buckets, 'proportional(spread=0.5)'.
     batch_time : NAME, affine:d0,d1,d2 or aiconfigurator:...
         Compare in seconds: a round takes d0 + d1 * tokens processed + d2 * tokens held seconds.
         `show presets` lists the names; they set M of traces too.
@@ -89,13 +89,14 @@ def ratios(  # noqa: PLR0913
         (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.
     preemption : never, keep or recompute
         Compare all policies with one optimum. Default: keep (rarely proved above 8 requests) for
-        policies that preempt and keep tokens, never for the others.
+        policies that preempt and keep tokens, never for the others; with records theirs.
     replicas : NUMBER
         Number of identical machines, each with memory M.
     router : NAME[(KEY=VALUE, ...)] or FILE.py:CLASS
         Router of several machines; repeatable.
     seed : NUMBER
-        Seed of the random choices of a run; repeatable.
+        Seed of the random choices and predictions of a run; repeatable. At equal seeds all policies
+        get the same predictions.
     time_limit : SECONDS
         Time limit of the search for each optimum. inf: no limit.
     optimum : solve, records or none
@@ -103,7 +104,8 @@ def ratios(  # noqa: PLR0913
     jobs : NUMBER
         Number of processes; default: one per core.
     store : FILE
-        File that keeps the trials; a later run continues with those that it lacks.
+        File that keeps the trials of one experiment; a later run continues with those that it
+        lacks. Tables of a file that several experiments share have the trials of all.
     out : FILE
         Write trials as .csv, the report as .md or .html, its table as .tex; repeatable.
     json : FILE

@@ -50,7 +50,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "file": (),
     "library": (),
     "generator": (),
-    "worst": (*SPACE, "seed", "rounds", "seconds", "evaluations"),
+    "worst": (*SPACE, "seed", "rounds", "evaluations"),
     "trace": ("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),
 }
 """Settings of each kind of source; a generator takes its own parameters instead."""

@@ -12,7 +12,7 @@ from instances.problem.schedule import RoundSchedule
 from online.simulation.run import Run
 
 from . import style
-from .memory import SENT_BACK, length_colours, length_scale, stays_of
+from .memory import TOKENS_LOST, kept_stays, length_colours, length_scale, stays_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ def gantt(
     """Draw each request in a row: waiting as a thin line, running as a bar.
 
     Rows are sorted by arrival, the earliest at the top. The colour of a bar is the output length of
-    the request. A bar that ends in an eviction is hatched. The line of a request that was never
+    the request. A bar whose tokens were lost is hatched. The line of a request that was never
     served extends to the end of the run.
 
     Parameters
@@ -42,25 +42,25 @@ def gantt(
     """
     holder = shown.problem
     lengths, arrivals, ids = holder.output_lengths, holder.arrival_times, holder.ids
-    request, begin, end, completed = _stays(shown)
+    request, begin, end, kept = _stays(shown)
     ax = style.axes_or_new(ax, 6.4, float(np.clip(0.8 + 0.14 * len(lengths), 1.8, 9.0)))
     order = np.argsort(arrivals, kind="stable")
     row = np.argsort(order)
     colours = length_colours(lengths)
     last = float(end.max(initial=1.0))
     finish = np.full(len(lengths), last)
-    # The line of a request ends where its last bar begins: bars of a request are in order of time,
-    # so the last assignment to its entry remains.
-    finish[request[completed]] = begin[completed]
+    # The line of a request ends where its last bar begins, if it completed: bars of a request are
+    # in order of time, so the last assignment to its entry remains.
+    finish[request] = np.where(kept, begin, last)
     ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
     bars: dict[str, Any] = {"height": 0.78, "zorder": 2}
     look: dict[str, Any]
     for chosen, look in (
-        (completed, {"color": colours.to_rgba(lengths[request[completed]])}),
-        (~completed, {"color": style.LOST, "ec": style.QUIET, "lw": 0.4, "hatch": "////"}),
+        (kept, {"color": colours.to_rgba(lengths[request[kept]])}),
+        (~kept, {"color": style.LOST, "ec": style.QUIET, "lw": 0.4, "hatch": "////"}),
     ):
         if chosen.any():
-            label = None if chosen is completed else SENT_BACK
+            label = None if chosen is kept else TOKENS_LOST
             wide = (end - begin)[chosen]
             ax.barh(row[request[chosen]], wide, left=begin[chosen], label=label, **bars, **look)
     ax.set_ylim(len(lengths) - 0.4, -0.6)
@@ -83,12 +83,12 @@ def _stays(
     """Return the stays of requests in the batch as four arrays of shape (stays,).
 
     They are the index of the request, begin and end of the stay (in rounds, or in seconds for a run
-    in seconds), and whether the request completed at its end.
+    in seconds), and whether its tokens were kept.
     """
     if isinstance(shown, RoundSchedule):
         stays = stays_of(shown)
         begin = stays.begin.astype(np.float64)
-        return stays.request, begin, begin + stays.rounds, stays.completed
+        return stays.request, begin, begin + stays.rounds, stays.kept
     attempts = shown.attempts
     if shown.round_end_times is None:
         begin, end = attempts.start_round.astype(np.float64), attempts.end_round.astype(np.float64)
@@ -96,4 +96,4 @@ def _stays(
         # Runs in seconds number their rounds without gaps: round r is entry r - 1 of the arrays.
         rounds = shown.rounds
         begin, end = rounds.starts[attempts.start_round], rounds.ends[attempts.end_round - 1]
-    return attempts.request, begin, end, attempts.completed
+    return attempts.request, begin, end, kept_stays(shown)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FEW_BANDS = 200
 """Largest number of bands that are drawn with edges; the edges of more would hide the bands."""
-SENT_BACK = "sent back to the queue"
-"""Label in the legend for stays in the batch that ended in an eviction, not by completion."""
+TOKENS_LOST = "tokens lost"
+"""Label in the legend for stays in the batch whose tokens were lost."""
 
 
 def stacked_memory(
@@ -38,8 +38,8 @@ def stacked_memory(
 
     The height of a band is the memory of a request in tokens, which grows by one each round. Round
     r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion time.
-    Requests that start earlier are lower. The colour of a band is the output length. A band that
-    ends in an eviction is hatched.
+    Requests that start earlier are lower. The colour of a band is the output length. Bands
+    whose tokens were lost are hatched.
 
     Parameters
     ----------
@@ -150,10 +150,10 @@ def _draw_bands(
     ax.set_ylim(0, limit * 1.1)
     line = 0.4 if len(shades) <= FEW_BANDS else 0.0
     lost: dict[str, Any] = {"color": style.LOST, "ec": style.QUIET, "hatch": "////", "lw": line}
-    lost["label"] = SENT_BACK
+    lost["label"] = TOKENS_LOST
     for row, bottom, top in stacked(stays.begin, stays.held, stays.rounds):
         edges = np.arange(stays.begin[row], stays.begin[row] + len(top) + 1)
-        if stays.completed[row]:
+        if stays.kept[row]:
             ax.stairs(top, edges, baseline=bottom, fill=True, color=shades[row], ec="w", lw=line)
         else:
             ax.stairs(top, edges, baseline=bottom, fill=True, **lost)
@@ -204,16 +204,25 @@ class Stays(NamedTuple):
     begin, held, rounds : int64 array
         A stay holds ``held + k`` tokens in its k-th round, which is round ``begin + k``, for
         k = 1 .. ``rounds``.
-    completed : bool array
-        Whether the request completed at the end of the stay; False if it was evicted and sent back
-        to the queue. It is True for all stays of a schedule, where a stopped request loses nothing.
+    kept : bool array
+        Whether the tokens of the stay were kept: the request completed, or continued later with
+        them. It is True for all stays of a schedule, where a stopped request loses nothing.
     """
 
     request: IntArray
     begin: IntArray
     held: IntArray
     rounds: IntArray
-    completed: npt.NDArray[np.bool_]
+    kept: npt.NDArray[np.bool_]
+
+
+def kept_stays(run: Run) -> npt.NDArray[np.bool_]:
+    """Return which attempts of a run completed, or were continued with their tokens."""
+    ran = run.attempts
+    order, kept = np.argsort(ran.request, kind="stable"), ran.completed.copy()
+    # An attempt with kept tokens follows the attempt of the same request that made them.
+    kept[order[:-1][ran.tokens_kept[order[1:]] > 0]] = True
+    return kept
 
 
 def stays_of(shown: RoundSchedule | Run) -> Stays:
@@ -233,7 +242,7 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
     base = held + ran.tokens_kept - shown.prefill_rounds
     memory = held_tokens(np.arange(shown.rounds_run + 1), ran.start_round, base, rounds)
     if not shown.pauses and np.array_equal(memory, shown.memory_profile()):
-        return Stays(ran.request, ran.start_round, base, rounds, ran.completed)
+        return Stays(ran.request, ran.start_round, base, rounds, kept_stays(shown))
     raise ValueError(
         f"the run of {shown.policy_name!r} held requests midway: their memory does not grow by a "
         "token per round, as stacked bands need; draw gantt instead"

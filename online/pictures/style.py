@@ -27,6 +27,7 @@ GRID = "#e6e6e6"
 INK = "#222222"
 QUIET = "#8a8a8a"
 TEXT_POINTS = 8.0
+TITLE: dict[str, Any] = {"fontsize": TEXT_POINTS + 1, "color": INK}
 DATES = {".png": (), ".svg": ("Date",), ".pdf": ("CreationDate",)}
 """Metadata fields with a date, by suffix of the image file; left out, so that files are equal."""
 
@@ -64,7 +65,7 @@ def line(place: int) -> dict[str, Any]:
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """Set title and axis labels in small type, and draw thin lines at the left and bottom only."""
     if title:
-        ax.set_title(title, loc="left", fontsize=TEXT_POINTS + 1, color=INK)
+        ax.set_title(title, loc="left", **TITLE)
     ax.set_xlabel(x, fontsize=TEXT_POINTS, color=INK)
     ax.set_ylabel(y, fontsize=TEXT_POINTS, color=INK)
     ax.tick_params(labelsize=TEXT_POINTS, width=0.6, length=3, colors=INK)
@@ -75,14 +76,24 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """Add a legend without a frame if anything has a label, by default above the axes at right."""
+    """Add a legend without a frame if anything has a label, by default above the axes at right.
+
+    Above the axes it has as many columns as fit. A title that would overlap it is moved above.
+    """
     labels = ax.get_legend_handles_labels()[1]
-    if labels:
-        plain: dict[str, Any] = {"frameon": False, "fontsize": TEXT_POINTS, "handlelength": 1.6}
-        if "loc" not in options:
-            plain |= {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderpad": 0.0}
-            plain |= {"ncols": len(labels)}
-        ax.legend(**{**plain, **options})
+    plain = {"frameon": False, "fontsize": TEXT_POINTS, "handlelength": 1.6, **options}
+    if labels and "loc" in options:
+        ax.legend(**plain)
+    elif labels:
+        plain |= {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderpad": 0.0}
+        for columns in range(len(labels), 0, -1):
+            box = ax.legend(ncols=columns, **plain).get_window_extent()
+            if box.width <= ax.bbox.width:
+                break
+        title = ax.set_title(ax.get_title("left"), loc="left", **TITLE)
+        if title.get_window_extent().width + box.width > ax.bbox.width:
+            pad = box.height * 72 / ax.figure.dpi + TEXT_POINTS
+            ax.set_title(title.get_text(), loc="left", pad=pad, **TITLE)
 
 
 def figure_of(drawn: Axes | Figure) -> Any:

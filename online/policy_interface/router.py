@@ -40,8 +40,6 @@ class ReplicaView:
         Prompt tokens and predicted output tokens of the unfinished requests sent to it.
     unfinished : Collection[VisibleRequest]
         Unfinished requests sent to it, in order of sending.
-    volumes : Sequence[int]
-        `VisibleRequest.volume` of each unfinished request, ascending; not to be changed.
     """
 
     index: int
@@ -52,7 +50,6 @@ class ReplicaView:
     sent: int
     work: int
     unfinished: Collection[VisibleRequest]
-    volumes: Sequence[int]
 
     def __init__(self, replica: Any) -> None:
         self._replica = replica

@@ -6,7 +6,6 @@ So they do in vLLM with one API server, whose search begins at the first engine 
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from online.policy_interface.policy import Setup, VisibleRequest
@@ -123,21 +122,3 @@ class LeastWork(_Least):
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
         """Return the predicted tokens of the replica's unfinished requests."""
         return replica.work
-
-
-@register_router("by-price")
-class ByPrice(_Least):
-    """The replica on which the request costs least by the prices of the volume relaxation.
-
-    The volume v_j of request j is the memory it is predicted to hold, summed over its rounds, in
-    token-rounds. In the relaxation a machine offers M token-rounds in each round and serves volumes
-    in increasing order, which is optimal. One more request of volume v waits for all smaller
-    volumes, and delays each larger one by v / M rounds. So the optimum grows by (v + sum_j min(v,
-    v_j)) / M over the unfinished requests j of the replica. This is the price of the request there.
-    """
-
-    def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return sum_j min(v, v_j) in token-rounds: M times the price, less v."""
-        volumes, volume = replica.volumes, request.volume
-        smaller = bisect_left(volumes, volume)
-        return sum(volumes[:smaller]) + volume * (len(volumes) - smaller)

@@ -9,7 +9,6 @@ have ended. A request sent there ends them early, as one that was known before w
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
@@ -105,7 +104,6 @@ class _Replica(Simulation):
         # Unfinished requests by their position in `requests`.
         self._unfinished: dict[int, VisibleRequest] = {}
         self.index, self.work, self.prompts = index, 0, 0
-        self._volumes: list[int] | None = None
         self._prompts_running: int | None = None
 
         def reveal(index: int, arrival: Arrival) -> VisibleRequest:
@@ -120,8 +118,6 @@ class _Replica(Simulation):
         self._unfinished[len(self.requests)] = request
         self.requests.append(request)
         self.source.arrivals.append(arrival)
-        if self._volumes is not None:
-            insort(self._volumes, request.volume)
         self.work += request.prompt_length + request.prediction.point
         self.prompts += request.prompt_length
         self.resume_at = min(self.resume_at, arrival.time)
@@ -161,16 +157,6 @@ class _Replica(Simulation):
         return len(self.batch.running)
 
     @property
-    def volumes(self) -> list[int]:
-        """Return the volumes of the unfinished requests in ascending order, token-rounds.
-
-        The list is built at the first call and updated afterwards.
-        """
-        if self._volumes is None:
-            self._volumes = sorted(request.volume for request in self.unfinished)
-        return self._volumes
-
-    @property
     def tokens(self) -> int:
         """Return the KV tokens stored at the time up to which the replica has run."""
         return self.machine.stored_at(self.machine.horizon)
@@ -190,5 +176,3 @@ class _Replica(Simulation):
             request = self._unfinished.pop(index)
             self.work -= request.prompt_length + request.prediction.point
             self.prompts -= request.prompt_length
-            if self._volumes is not None:
-                del self._volumes[bisect_left(self._volumes, request.volume)]

@@ -33,6 +33,7 @@ from online.policy_interface.policy import (
     VisibleRequest,
     random_stream,
 )
+from online.policy_interface.specs import PolicySpec
 
 from .machine import Machine
 from .recorder import record
@@ -139,7 +140,7 @@ class Simulation:
             self.machine,
             self.views,
             status=self.status,
-            policy_name=self.policy.name,
+            policy_name=PolicySpec.of(self.policy).label,
             seed=self.seed,
             decisions=self.decisions,
             drain_round=self.drain_round,

@@ -107,7 +107,7 @@ class Run:
     Attributes
     ----------
     policy_name : str
-        Registered name.
+        Name of the policy, with the parameters that its object stores and that are not defaults.
     seed : int
         Seed of every random choice of the run.
     status : RunStatus

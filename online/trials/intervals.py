@@ -103,14 +103,6 @@ class Interval:
         all_known = len(uppers) == len(intervals)
         return cls(max(lowers, default=None), max(uppers, default=None) if all_known else None)
 
-    @classmethod
-    def sum_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Return an interval that contains the sum of one number from each interval.
-
-        Its ends are the sums of the ends. An end is known if it is known of all intervals.
-        """
-        return cls.mean_of(intervals).times(len(intervals)) if intervals else cls.between(0, 0)
-
     @property
     def is_exact(self) -> bool:
         """Whether both ends are known and equal."""

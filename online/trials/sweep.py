@@ -93,7 +93,8 @@ def sweep(  # noqa: PLR0913
         Seconds for each search for an optimum; None for no limit.
     optimum : {"solve", "records"} or None, default "solve"
         Source of the bounds on optima: ``"solve"`` searches, ``"records"`` takes the records of
-        library instances (whose goals replace ``goal``), None leaves trials without bounds.
+        library instances (the default ``goal`` and ``preemption`` are then those of the record,
+        others are refused), None leaves trials without bounds.
     progress : Callable[[int, int], object] or None, default None
         Called after each task with the number of finished tasks and of all tasks. A task is a
         problem with its missing trials.

@@ -33,11 +33,10 @@ def frame(trials: Iterable[Trial]) -> Any:
 def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
     """Return a pandas frame of mean and largest competitive ratios, with a row for each policy.
 
-    Columns ``mean ratio``, ``max ratio`` and ``ratio of totals`` (total cost over the total of the
-    optima) are intervals with exact ends that contain these numbers for the instances of the
-    trials. Column ``95 %`` is a bootstrap confidence interval of the mean ratio over the
-    distribution of instances. Trials without a ratio are left out of these columns and count as
-    failed.
+    Columns ``mean ratio`` and ``max ratio`` are intervals with exact ends that contain these
+    numbers for the instances of the trials. Column ``95 %`` is a bootstrap confidence interval of
+    the mean ratio over the distribution of instances. Trials without a ratio are left out of these
+    columns and count as failed.
 
     Parameters
     ----------
@@ -144,11 +143,11 @@ def grouped(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, ..
 def _row(trials: Sequence[Trial]) -> dict[str, Any]:
     compared = [one for one in trials if one.ratio is not None]
     ratios = [one.ratio for one in compared if one.ratio is not None]
-    total = sum((one.cost or 0 for one in compared), Fraction(0))
     units = grouped(compared, ("group", "instance", "problem")).values()
     timed = any(one.batch_time for one in trials)
     is_latency = all(one.goal == LATENCY for one in trials)
     weight = sum(one.weight for one in compared)
+    total = sum(one.cost or 0 for one in compared)
     means = Fraction(total) / weight if compared and is_latency and timed else None
     return {
         "trials": len(trials),
@@ -158,9 +157,6 @@ def _row(trials: Sequence[Trial]) -> dict[str, Any]:
         "mean ratio": Interval.mean_of(ratios),
         "95 %": mean_interval([[one.ratio or NOTHING for one in unit] for unit in units]),
         "max ratio": Interval.largest_of(ratios),
-        "ratio of totals": Interval.of_share(
-            total, Interval.sum_of([one.optimum for one in compared])
-        ),
     }
 
 

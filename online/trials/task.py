@@ -18,6 +18,7 @@ from instances import (
     Instance,
     InvalidTypeError,
     InvalidValueError,
+    LibraryEntry,
     Schedule,
     ServiceLevel,
     Workload,
@@ -99,17 +100,32 @@ class Search:
         ------
         InvalidValueError
             The preemption or the goal does not exist in the problem's unit of time (rounds or
-            seconds), or records are wanted and the problem is not in the library.
+            seconds), or records are wanted and the library has none of the problem, or one of
+            another goal or preemption.
         """
         timed = batch_time_of(problem) is not None
-        if self.optimum == "records" and entry_of(problem) is None:
-            reason = "is not an instance of the library: it has no record"
-            raise InvalidValueError(None, "instance", problem.name, reason)
+        if self.optimum == "records":
+            self._check_record(problem)
         if self.preemption == ("never" if timed else "recompute"):
             reason = f"does not exist in {'seconds' if timed else 'rounds'}"
             raise InvalidValueError(None, "preemption", self.preemption, reason)
         if self.goal == MAKESPAN and timed:
             raise InvalidValueError(None, "goal", self.goal, "does not exist in seconds")
+
+    def _check_record(self, problem: AnySource) -> None:
+        entry = entry_of(problem)
+        if entry is None:
+            reason = "is not an instance of the library: it has no record"
+            raise InvalidValueError(None, "instance", problem.name, reason)
+        goal, preemption = _recorded(entry)
+        for name, given, usual, known in (
+            ("goal", self._level or self.goal, LATENCY, entry.level or goal),
+            ("preemption", self.preemption, None, preemption),
+        ):
+            if given not in (usual, known):
+                reason = f"differs from {str(known)!r}, which the record of {entry.name} bounds"
+                reason += ": choose optimum solve"
+                raise InvalidValueError(None, name, str(given), reason)
 
     def asked(self, problem: AnySource, policy: Policy) -> dict[str, Any]:
         """Return the attributes of a trial that define its optimum: goal, preemption, asked.
@@ -119,10 +135,8 @@ class Search:
         """
         timed = batch_time_of(problem) is not None
         goal, given, level = self.goal, self.preemption, self.level(problem)
-        if self.optimum == "records":
-            recorded = getattr(entry_of(problem), "goal", "")
-            goal = MAKESPAN if recorded == MAKESPAN else LATENCY
-            given = PREEMPTION.get(recorded, "never")
+        if self.optimum == "records" and (entry := entry_of(problem)) is not None:
+            goal, given = _recorded(entry)
         own = "keep" if timed or (policy.preempts and goal == LATENCY) else "never"
         return {
             "goal": goal if level is None else f"{ON_TIME}: {level}",
@@ -287,6 +301,12 @@ class Task:
             total = int(run.total_latency) if in_rounds else Fraction(run.total_latency)
             cost = total if is_latency else None
             return replace(trial, cost=cost, reason=str(error)), run.problem, None
+
+
+def _recorded(entry: LibraryEntry) -> tuple[str, str]:
+    """Return goal and preemption of the optimum that a library record bounds."""
+    goal = MAKESPAN if entry.goal == MAKESPAN else LATENCY
+    return goal, PREEMPTION.get(entry.goal, "never")
 
 
 def trial_of(problem: AnySource) -> Trial:

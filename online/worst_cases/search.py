@@ -7,8 +7,8 @@ everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`
 of a round are solved to optimality (`prove`), and only proved cases are returned.
 
 The search is deterministic: a population depends only on the policy, the space, the seed, the
-round, its own index and the cases of the rounds before. The time limit only decides after which
-round the search ends. The exception is `PROOF_SECONDS`, the time limit of a single proof.
+round, its own index and the cases of the rounds before. The exception is `PROOF_SECONDS`, the time
+limit of a single proof.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from instances import InvalidValueError
-from instances.validation import as_integer, as_time_limit
+from instances.validation import as_integer
 from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 
 from .drafts import Draft, Space, crossed, mutated, neighbours, random_draft, shaped_draft
@@ -131,8 +131,7 @@ def search(
     space: Space,
     *,
     seed: int = 0,
-    rounds: int | None = None,
-    seconds: float | None = None,
+    rounds: int = 1,
     evaluations: int = EVALUATIONS,
     progress: Callable[[WorstCases], None] | None = None,
 ) -> WorstCases:
@@ -148,10 +147,8 @@ def search(
         Limits on the instances.
     seed : int, default 0
         Seed of all random choices.
-    rounds : int or None, default None
-        Number of rounds. None takes as many as ``seconds`` allows, or 1 without ``seconds``.
-    seconds : float or None, default None
-        Seconds after which no further round begins; None for no limit.
+    rounds : int, default 1
+        Number of rounds; every other population of a round begins with the cases found so far.
     evaluations : int, default EVALUATIONS
         Number of instances on which each of the four populations of a round simulates the policy,
         before a local search from its best one.
@@ -165,19 +162,14 @@ def search(
     PolicyError
         The policy made an invalid decision.
     """
-    from hindsight.runtime.clock import Clock
-
     specs = policy_specs(policy)
     if len(specs) != 1:
         raise InvalidValueError(None, "policy", policy, "is not one policy")
     evaluations = as_integer(evaluations, None, "evaluations", minimum=1)
-    seconds = as_time_limit(seconds, field="seconds")
-    if rounds is not None or seconds is None:
-        rounds = as_integer(1 if rounds is None else rounds, None, "rounds", minimum=1)
-    clock = Clock(seconds)
+    rounds = as_integer(rounds, None, "rounds", minimum=1)
     found = WorstCases(specs[0], space, as_integer(seed, None, "seed", minimum=0))
     try:
-        while found.rounds != rounds and not (found.rounds and clock.must_stop()):
+        while found.rounds < rounds:
             found = found.after([_explore(found, k, evaluations) for k in range(POPULATIONS)])
             if progress is not None:
                 progress(found)

@@ -21,6 +21,7 @@ from instances import (
     ServiceLevel,
     UnknownNameError,
     Workload,
+    library,
 )
 from online import AffineTime, IncompleteRunError, NoScheduleError, pictures, ratio, simulate, sweep
 from online.fluid.balance import PromptType, equilibrium, is_stable
@@ -92,6 +93,14 @@ def held() -> Any:
     return simulate(ONE, Scripted(hold_after_the_first_token))
 
 
+UNRECORDED = ("makespan", OnTime(ServiceLevel(latency=1)))
+"""Goals of no record of the rows below."""
+
+
+def recorded(name: str, **options: Any) -> None:
+    sweep([library()[name].instance], "fcfs", optimum="records", **options)
+
+
 def compared(**options: Any) -> Callable[[], Any]:
     return lambda: sweep([SMALL], "fcfs", **options)
 
@@ -111,6 +120,21 @@ VALUES: Rows = [
     *[(compared(goal=goal), "^goal = ") for goal in (OnTime([LEVEL] * 3), "tail")],
     *[(compared(preemption=one), "^preemption = ") for one in ("no", "recompute")],
     (compared(optimum="guess"), "optimum = 'guess' is not one of solve, records"),
+    *each(
+        lambda goal: recorded("j25-m1-n10-00", goal=goal),
+        "'latency', which the record of j25-m1-n10-00",
+        *UNRECORDED,
+    ),
+    *each(
+        lambda goal: recorded("service-j25-m1-n20-00", goal=goal), "'latency <= 50'", *UNRECORDED
+    ),
+    *each(
+        lambda name: recorded(name, preemption="keep"),
+        "'never', which the record",
+        "w25-lmsys-like-n50-00",
+        "service-j25-m1-n20-00",
+    ),
+    (lambda: recorded("preemptive-j25-m1-n10-00", preemption="never"), "'keep', which the record"),
     (compared(seeds=[-1]), "seeds = -1"),
     (compared(time_limit=-1), "time_limit = -1"),
     (compared(predictions=["exact", "exact"]), "predictions = 'exact' is given twice"),
@@ -148,7 +172,10 @@ UNKNOWN: Rows = [
     (lambda: Question(TWO, "no-such"), "no-such"),
     (compared(predictions="x"), "unknown prediction model 'x'"),
     (lambda: sweep([SMALL], "x"), "unknown policy 'x'; known: "),
-    (lambda: sweep([FLEET], "mc-sf", router="nope"), "unknown router 'nope'; known: by-price"),
+    (
+        lambda: sweep([FLEET], "mc-sf", router="nope"),
+        "unknown router 'nope'; known: least-requests",
+    ),
 ]
 OTHERS: Rows = [
     (lambda: ratio(run(), bounds(OTHER)), "different requests"),

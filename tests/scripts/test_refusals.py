@@ -70,6 +70,7 @@ ratios generator:conversations(rate=5) | in seconds: give --batch-time
 ratios generator:sqrt-n-adversary --replicas 2 | answers to a policy: it has one machine
 ratios --demo --batch-time a100 | mean 'llama-2-70b-2xa100' or 'llama-2-70b-a100-tp1'? `show pre
 ratios --demo --optimum records | is not an instance of the library
+ratios 'j25-m1-n10-*' --optimum records --preemption keep | 'keep' differs from 'never', which
 ratios ../types.toml | Invalid value for '--seed': Input should be a valid integer
 ratios ../empty.toml | sources is missing: write sources = [...]
 ratios ../keys.toml | No such option: --polices

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted import Scripted
 
 import hindsight
 import instances
@@ -44,7 +45,7 @@ def polygons(ax: Any) -> list[tuple[tuple[int, ...], float]]:
 
 def drawn(ax: Any) -> Any:
     """The axes after a full drawing, which fails where something cannot be drawn."""
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     return ax
 
 
@@ -95,8 +96,28 @@ def test_lost_work_is_drawn_and_named(evicting: online.Run) -> None:
     ax = drawn(pictures.stacked_memory(evicting))
     assert len(polygons(ax)) == len(evicting.attempts.request)
     assert sum(area for _, area in polygons(ax)) == evicting.memory_profile().sum()
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["sent back to the queue"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["tokens lost"]
     assert ax.get_title(loc="left") == f"a-min: total latency {evicting.total_latency:,}"
+
+
+def test_work_that_was_kept_is_drawn_as_in_the_optimum() -> None:
+    """The second request is stopped twice, with its tokens once and without them once."""
+    pair = Instance.from_arrays([1, 1], [9, 4], memory_limit=20)
+    steps = {0: {"start": [0, 1]}, 2: {"preempt": [1]}, 3: {"start": [1]}, 4: {"evict": [1]}}
+    steps[6] = {"start": [1]}
+    rule = lambda _, state: online.Decision(**steps.get(state.round_index, {}), wake=0)  # noqa: E731
+    run = online.simulate(pair, Scripted(rule))
+    assert run.evictions == 2
+    for ax in (drawn(pictures.stacked_memory(run)), drawn(pictures.gantt(run))):
+        assert sum(patch.get_hatch() is not None for patch in ax.patches) == 1
+    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches if not bar.get_hatch()]
+    assert sorted(bars) == [(0.0, 2.0), (0.0, 9.0), (6.0, 4.0)]
+
+
+def test_a_run_is_named_with_its_parameters() -> None:
+    run = online.simulate(EXAMPLE_1, "vllm(order=shortest-output)")
+    title = drawn(pictures.stacked_memory(run)).get_title(loc="left")
+    assert title.startswith("vllm(order=shortest-output): total latency")
 
 
 def test_an_axes_given_is_used_and_its_figure_kept() -> None:

@@ -139,6 +139,10 @@ def test_optimum_from_records(name: str) -> None:
     (trial,) = online.sweep({entry.set: [entry.instance]}, "mc-sf", optimum="records")
     assert entry.record is not None
     assert (trial.lower, trial.upper) == (entry.record.lower_bound, entry.record.upper_bound)
+    same = {"goal": "latency", "preemption": "never"}
+    assert (
+        online.sweep([entry.instance], "mc-sf", optimum="records", **same)[0].ratio == trial.ratio
+    )
     with pytest.raises(InvalidValueError, match="has no record"):
         online.sweep([SMALL], "mc-sf", optimum="records")
     (alone,) = online.sweep([SMALL], "mc-sf", optimum=None)

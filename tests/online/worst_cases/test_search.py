@@ -40,10 +40,6 @@ def test_the_seed_matters() -> None:
     assert first.cases != second.cases
 
 
-def test_time_ends_a_search_after_one_round() -> None:
-    assert search("fcfs", Space(2, 4), seconds=0, evaluations=5).rounds == 1
-
-
 def test_ctrl_c_keeps_finished_rounds() -> None:
     def press(news: WorstCases) -> None:
         if news.rounds == 2:
