@@ -82,6 +82,7 @@ def test_requests_on_time_by_replicas(answer: Any, script: Script, tmp_path: Pat
     rows = "".join(f"{8 * k},40,{20 + 40 * (k % 2)}\n" for k in range(6))
     log.write_text(IDLE + rows, "utf-8")
     options = (*SMALL, "--batch-time", AFFINE, "--slo", "latency=1", "--slo", "ttft=0.5")
+    options += ("--time-limit", 20)
     said, record, _ = answer(log, *options)
     assert "Replicas 99 % on time: not even with 2, whatever the scheduler (proved)" in said
     level = record["service_level"]
