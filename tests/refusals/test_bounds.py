@@ -39,6 +39,7 @@ ONE = Instance.from_arrays([1], [1], memory_limit=2)
 SMALL = Instance.from_arrays([1, 2, 1, 3, 2], [4, 3, 6, 2, 5], [0, 3, 0, 1, 2], memory_limit=8)
 OTHER = Instance(SMALL.requests, 9)
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
+WIDE = Instance.from_arrays([1, 1], [2, 2], memory_limit=256)
 PAIR = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 WEIGHTED = Instance.from_arrays([1, 1], [3, 3], memory_limit=4, weights=[1, 5])
 BLOCKS = Instance.from_arrays([1] * 4, [1] * 4, memory_limit=8, memory_rule=MemoryRule(4))
@@ -129,6 +130,7 @@ VALUES: Rows = [
     (lambda: Workload.from_instance(WEIGHTED, TIME), "a Workload has no weights"),
     (lambda: make_certificate(WHOLE), "preemptive optimum counts every request alike"),
     *[(partial(call, BLOCKS), "is not counted in tokens") for call in NO_TOKENS],
+    (lambda: solve(WIDE, method="paths"), "needs a memory_limit of at most 255 and few rounds"),
     # Preemption.
     (lambda: parts().known_bounds(), "preemption = 'keep' is not 'never'"),
     # The makespan.
