@@ -29,11 +29,11 @@ class PromptType:
     Parameters
     ----------
     arrival_rate : float
-        lambda_j, prompts per second, > 0.
+        lambda_j, prompts of this type j that arrive per second, > 0.
     prefill_length : int
-        l_j, tokens, >= 1.
+        l_j, prompt tokens, >= 1.
     decode_length : int
-        l'_j, tokens, >= 1.
+        l'_j, output tokens, >= 1.
 
     Raises
     ------
@@ -41,7 +41,8 @@ class PromptType:
         A field out of its range.
     """
 
-    # With rates up to this limit no sum of loads overflows a float.
+    # With arrival rates up to this maximum, (rate x memory of a prompt) summed over all types is
+    # within the range of floats.
     arrival_rate: float = ranged(above=0, maximum=LARGEST_INTEGER)
     prefill_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
     decode_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
@@ -51,24 +52,28 @@ class PromptType:
 
     @property
     def stages(self) -> int:
-        """Number of iterations in which a prompt is in the batch, l' + 1."""
+        """Iterations in which a prompt is in the batch: l' + 1, one for prefill and l' decodes."""
         return self.decode_length + 1
 
     @property
     def footprint(self) -> int:
-        """S_j = (l' + 1)(l + l'/2), tokens that a prompt holds, summed over its iterations."""
+        """S_j = (l' + 1)(l + l'/2), tokens that a prompt holds, summed over its iterations.
+
+        l is the prefill length, l' the decode length. The prompt holds l + s tokens in iteration
+        s = 0 .. l'.
+        """
         return self.stages * self.prefill_length + self.stages * self.decode_length // 2
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """The balanced state of the fluid model ([A25] Equations (4)-(10)).
+    """Steady state of the fluid model: arrivals equal completions ([A25] Equations (4)-(10)).
 
     Attributes
     ----------
     load : float
-        d1 W < 1, the share of time that iterations spend on tokens, not on the fixed d0 seconds.
-        An iteration with X tokens takes d0 + d1 X seconds. W = sum_j lambda_j S_j (`token_load`):
+        d1 W < 1. An iteration with X tokens takes d0 + d1 X seconds, and the load is the share of
+        d1 X in this. W = sum_j lambda_j S_j (`token_load`):
         type j has lambda_j prompts per second, and a prompt holds S_j tokens summed over its
         iterations.
     memory : float
@@ -78,7 +83,7 @@ class Equilibrium:
     throughput : float
         Thr* = sum_j lambda_j l'_j, decode tokens per second ([A25] Equations (6), (10)).
     prompts : tuple[float, ...]
-        n*_j, number of prompts of type j in service, at any stage ([A25] Equation (7)).
+        n*_j, number of prompts of each type j in service, all stages together ([A25] Equation (7)).
     """
 
     load: float
@@ -89,9 +94,9 @@ class Equilibrium:
 
 
 def token_load(types: Sequence[PromptType]) -> float:
-    """Return W = sum_j lambda_j S_j, the token-iterations that arrive per second.
+    """Return W = sum_j lambda_j S_j, the work that arrives per second, in tokens x iterations.
 
-    Type j has lambda_j prompts per second, and each prompt holds S_j tokens summed over its
+    lambda_j prompts of type j arrive per second, and each holds S_j tokens summed over its
     iterations (`PromptType.footprint`).
 
     Raises
@@ -112,14 +117,17 @@ def token_load(types: Sequence[PromptType]) -> float:
 def is_stable(
     types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> bool:
-    """Return whether some policy keeps latencies bounded over time.
+    """Return whether some policy keeps latencies bounded as time goes on.
 
-    W = sum_j lambda_j S_j is `token_load`. Without a memory limit the condition is d1 W < 1: a
-    prompt costs at least d1 S_j seconds, so for d1 W >= 1 no policy keeps up ([A25] Proposition 1).
-    With a limit of C tokens an iteration holds at most C tokens. So each token in it costs at least
-    d1 + d0 / C seconds, and the condition is W (d1 + d0 / C) < 1. It is equivalent to M* < C and
-    sharper than that of Proposition 1. The thresholds of `wait_thresholds` attain it up to
-    rounding.
+    An iteration with X tokens takes d0 + d1 X seconds. W = sum_j lambda_j S_j is `token_load`.
+    Without a memory limit the condition is d1 W < 1: a prompt of type j costs at least d1 S_j
+    seconds, so for d1 W >= 1 no policy keeps up ([A25] Proposition 1).
+
+    With a memory limit of C tokens an iteration holds at most C tokens. Each token then costs at
+    least d1 + d0 / C seconds, and the condition is W (d1 + d0 / C) < 1. It is stronger than
+    d1 W < 1 and equivalent to M* < C, with the memory M* of the `equilibrium`. If it holds,
+    `wait_thresholds` finds thresholds that keep latencies bounded, unless rounding them to whole
+    numbers prevents this.
 
     Raises
     ------
@@ -141,9 +149,9 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
     types : Sequence[PromptType]
         The workload.
     d0 : float
-        Fixed seconds per iteration, > 0.
+        Fixed seconds of each iteration, > 0.
     d1 : float
-        Seconds per token of the batch, >= 0.
+        Seconds that each token of the batch adds to an iteration, >= 0.
 
     Raises
     ------
@@ -170,7 +178,9 @@ def equilibrium(types: Sequence[PromptType], d0: float, d1: float) -> Equilibriu
 
 
 def coefficients(d0: float, d1: float) -> tuple[float, float]:
-    """Check the coefficients of the iteration time, d0 > 0 and d1 >= 0, and return them as floats.
+    """Check d0 > 0 and d1 >= 0, and return them as floats.
+
+    An iteration with X tokens takes d0 + d1 X seconds.
 
     Raises
     ------

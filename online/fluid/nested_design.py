@@ -29,23 +29,24 @@ from .wait_design import ROUNDING, Plan
 
 @dataclass(frozen=True)
 class Segments:
-    """Prompts of one prefill length, grouped by the segment of stages in which their output ends.
+    """Prompts of one prefill length, grouped by the segment in which their output ends.
 
-    Segment k = 1 .. m covers decode stages e_{k-1} + 1 .. e_k ([A25] Sections 5.1, 7.2).
+    Stage s of a prompt is the iteration that makes its s-th output token. Segment k = 1 .. m covers
+    stages e_{k-1} + 1 .. e_k, with e_0 = 0 ([A25] Sections 5.1, 7.2).
 
     Parameters
     ----------
     prefill_length : int
-        l, tokens, common to all prompts.
+        l, tokens of every prompt.
     ends : tuple[int, ...]
-        e_1 < .. < e_m, the last decode stage of each segment.
+        e_1 < .. < e_m, the last stage of each segment.
     arrival_rates : tuple[float, ...]
-        lambda_k >= 0, prompts per second whose output ends in segment k; the last is > 0.
+        lambda_k >= 0, prompts per second whose output ends in segment k. The last one is > 0.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A field out of its range, lengths that do not match.
+        A field out of its range, or other numbers of ends than of arrival rates.
     """
 
     prefill_length: int = ranged(minimum=1)
@@ -82,27 +83,33 @@ class Segments:
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """delta_k for k = 1 .. m: number of stages of segment k, one iteration each."""
+        """delta_k for k = 1 .. m: number of stages (iterations of a prompt) in segment k.
+
+        Segment 1 also has stage 0, the prefill.
+        """
         starts = (-1, *self.ends[:-1])
         return tuple(end - start for start, end in zip(starts, self.ends, strict=True))
 
     @property
     def mean_stages(self) -> tuple[float, ...]:
-        """sbar_k for k = 1 .. m: mean of the numbers of the first and last stage of segment k."""
+        """sbar_k for k = 1 .. m: (first stage + last stage) / 2 of segment k.
+
+        A prompt at stage s has s output tokens, so sbar_k is their mean number in segment k.
+        """
         firsts = (0, *(end + 1 for end in self.ends[:-1]))
         return tuple((first + end) / 2 for first, end in zip(firsts, self.ends, strict=True))
 
 
 def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
-    """Return the segments of a workload of prompt types ([A25] Section 7.2).
+    """Divide the decode lengths of a workload into segments ([A25] Section 7.2).
 
     Parameters
     ----------
     types : Sequence[PromptType]
         The workload, all with the same prefill length.
     segments : int or None, default None
-        Number of segments. Each contains equally many decode lengths, or one more. None makes one
-        segment for each decode length.
+        Number of segments. The numbers of distinct decode lengths in two segments differ by at most
+        1. None makes one segment for each decode length.
 
     Raises
     ------
@@ -127,19 +134,19 @@ def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
 class MemoryRequirement(NamedTuple):
     """Memory that Nested WAIT needs, in tokens, in the three parts of [A25] Equations (14), (17).
 
-    n_k is the threshold of segment k = 1 .. m, which begins after stage e_{k-1}. A prompt that
-    waits for segment k holds l + e_{k-1} tokens. theta_k is the `decay_rate` of the queue for
-    segment k, T the horizon in seconds, delta the probability of overflow.
+    Up to n_k prompts enter segment k = 1 .. m in a batch. A prompt that waits to enter segment k
+    has finished stage e_{k-1} and holds l + e_{k-1} tokens. theta_k is the `decay_rate` of the
+    queue of these prompts. With probability at least 1 - delta the memory is enough for T seconds.
 
     Attributes
     ----------
     batch : float
-        M_pi, tokens of a batch with all thresholds full.
+        M_pi, tokens of the largest batch: n_k prompts at each stage of each segment k.
     boundary : float
-        sum_{k >= 2} n_k (l + e_{k-1}), tokens of up to n_k prompts that wait for each segment k.
+        sum_{k >= 2} n_k (l + e_{k-1}), tokens of the first n_k prompts that wait for segment k.
     buffer : float
         sum_{k >= 2} (l + e_{k-1}) ln(m (1 + T / d0) / delta) / theta_k, tokens of further prompts
-        that wait. The queues exceed this part with probability at most delta within T seconds.
+        that wait for segment k. Within T seconds they need more with probability at most delta.
     """
 
     batch: float
@@ -148,20 +155,27 @@ class MemoryRequirement(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Memory in tokens with which overflow has probability at most delta within T seconds."""
+        """Sum of the three parts, in tokens.
+
+        With this memory, overflow within T seconds has probability at most delta.
+        """
         return self.batch + self.boundary + self.buffer
 
 
 @dataclass(frozen=True)
 class NestedPlan(Plan[Segments]):
-    """Thresholds of Nested WAIT for segments, with the conditions of [A25] Theorem 2."""
+    """Thresholds n_k of Nested WAIT with their memory and drifts ([A25] Theorem 2).
+
+    A batch advances up to n_k prompts at each stage of segment k.
+    """
 
     @property
     def batch_memory(self) -> float:
-        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens of a batch with all thresholds full.
+        """M_pi = sum_k n_k delta_k (l + sbar_k), tokens of the largest batch.
 
-        This is [A25] Equation (13), corrected. Segment k has n_k prompts at each of its delta_k
-        stages, and sbar_k is the mean stage.
+        This is [A25] Equation (13), corrected. The largest batch has n_k prompts at each of the
+        delta_k stages of segment k. They hold l + sbar_k tokens on average, with the mean stage
+        sbar_k.
         """
         s = self.workload
         return sum(
@@ -171,9 +185,11 @@ class NestedPlan(Plan[Segments]):
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """Prompts served minus prompts entering, per batch, for each segment.
+        """For each segment, prompts that a batch can take on minus new prompts per batch.
 
-        Segment 1 has n_1 - Lam_1 DT(n), segment k >= 2 has D_k = n_k - p_k n_{k-1}.
+        Segment 1 takes on n_1, and Lam_1 DT(n) arrive: Lam_1 prompts per second, for the DT(n)
+        seconds of the longest iteration. Segment k >= 2 takes on n_k, and the share p_k of the
+        n_{k-1} prompts of segment k - 1 goes on to it: D_k = n_k - p_k n_{k-1}.
         """
         first = self.thresholds[0] - self.workload.entering_rates[0] * self.batch_duration
         pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
@@ -181,18 +197,18 @@ class NestedPlan(Plan[Segments]):
 
     @property
     def keeps_up(self) -> bool:
-        """Whether every segment serves more prompts per batch than enter it.
+        """Whether all `drifts` are positive: [A25] Equations (12), (16).
 
-        These are the conditions of [A25] Equations (12), (16).
+        Each segment then takes on more prompts per batch than join its queue.
         """
         return all(d > ROUNDING * n for d, n in zip(self.drifts, self.thresholds, strict=True))
 
     @cached_property
     def thetas(self) -> tuple[float, ...]:
-        """theta_k for k = 2 .. m, the `decay_rate` of the queue that waits for segment k.
+        """theta_k for k = 2 .. m, the `decay_rate` of the queue of prompts for segment k.
 
-        The probability that this queue has n_k + x prompts falls like exp(-theta_k x) ([A25]
-        Equation (20)).
+        The probability that n_k + x prompts wait to enter segment k falls like exp(-theta_k x)
+        ([A25] Equation (20)).
         """
         pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
         return tuple(decay_rate(n, prior, p) for (prior, n), p in pairs)
@@ -200,15 +216,15 @@ class NestedPlan(Plan[Segments]):
     def memory_requirement(self, horizon: float, overflow_probability: float) -> MemoryRequirement:
         """Return the memory with which overflow within T seconds has probability at most delta.
 
-        See [A25] Equations (14), (17). The memory is infinite if some segment k >= 2 does not serve
-        more prompts than enter it.
+        See [A25] Equations (14), (17). The memory is infinite if the drift of some segment k >= 2
+        is not positive: its queue then does not stay bounded.
 
         Parameters
         ----------
         horizon : float
             T, seconds of operation, > 0.
         overflow_probability : float
-            delta, in (0, 1).
+            delta, in (0, 1): largest probability that the memory overflows within T seconds.
 
         Raises
         ------
@@ -227,13 +243,13 @@ class NestedPlan(Plan[Segments]):
 
 
 def decay_rate(n: int, previous: int, share: float) -> float:
-    """Return the exponential rate at which the tail of the queue for a segment decays.
+    """Return the rate theta at which the queue for a segment has exponential tails.
 
-    It is the theta > 0 with exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] Equation (20)):
-    each batch serves n prompts of the segment, and each of ``previous`` prompts of the segment
-    before enters it with probability p = ``share``. The rate is 0 if n <= p * previous, because the
-    queue does not shrink then. It is infinite if n >= previous, because the queue never exceeds one
-    batch then.
+    The probability of x prompts in the queue falls like exp(-theta x). Each batch takes up to n
+    prompts from the queue. Each of ``previous`` prompts of the segment before joins it with
+    probability p = ``share``. So theta > 0 solves exp(-theta n) (1 - p + p e^theta)^previous = 1
+    ([A25] Equation (20)). The rate is 0 if n <= p * previous, because the queue then does not
+    shrink. It is infinite if n >= previous, because the queue then never exceeds one batch.
 
     Raises
     ------
@@ -248,12 +264,13 @@ def decay_rate(n: int, previous: int, share: float) -> float:
         return 0.0
     if n >= previous:
         return math.inf
-    # Imported here because policies do not need scipy, and loading it takes longer than their runs.
+    # scipy is imported here, not with the module: policies do not need it, and loading it takes
+    # longer than their runs.
     from scipy.optimize import brentq
 
     def exponent(theta: float) -> float:
-        # log(1 - p + p e^theta): the first form is exact for small theta, the second cannot
-        # overflow.
+        # ``grown`` is log(1 - p + p e^theta). The form for theta < 1 is accurate near 0. The form
+        # for larger theta cannot overflow.
         grown = (
             math.log1p(share * math.expm1(theta))
             if theta < 1
@@ -261,7 +278,8 @@ def decay_rate(n: int, previous: int, share: float) -> float:
         )
         return previous * grown - n * theta
 
-    # Half of the lower bound (22) on theta: at the bound itself round-off may give a wrong sign.
+    # Start at half of the lower bound on theta from [A25] (22). At the bound itself, round-off may
+    # give ``exponent`` a wrong sign.
     low = 4 * drift / previous
     high = 4 * low
     while exponent(high) <= 0:
@@ -277,20 +295,20 @@ def nested_thresholds(
     margin: float = 0.05,
     batch_cap: int | None = None,
 ) -> NestedPlan:
-    """Return thresholds of Nested WAIT with a margin over the prompts that enter each segment.
+    """Return thresholds n_k of Nested WAIT that exceed the prompts entering segment k by a margin.
 
-    Of the prompts of segment k - 1 the share p_k enters segment k, which has delta_k stages. The
+    The share p_k of the prompts of segment k - 1 enters segment k, which has delta_k stages. The
     result is n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up. If n_k is at most
-    p_k n_{k-1} (for p_k near 1), it is raised to the next whole number above. Thresholds
-    exactly proportional to Lam_k, as [A25] Section 6.2 uses them, have drift 0: Equation (12) fails
-    and the buffer of (14) is infinite.
+    p_k n_{k-1} (for p_k near 1), it is raised to the next whole number above. [A25] Section 6.2
+    uses thresholds proportional to Lam_k, the prompts per second that enter segment k. These have
+    drift 0: Equation (12) fails and the buffer of (14) is infinite.
 
     Parameters
     ----------
     segments, d0, d1 : Segments, float, float
         The workload, and the coefficients of the iteration time.
     margin : float, default 0.05
-        Drift of segment k (prompts served minus entering) as a share of n_{k-1}, > 0.
+        Drift n_k - p_k n_{k-1} of segment k as a share of n_{k-1}, > 0.
     batch_cap : int or None, default None
         B, the most prompts in a batch: the result has the largest n_1 >= 1 with
         sum_k n_k delta_k <= B, even if it does not keep up. None: the smallest n_1 that keeps up.
@@ -319,8 +337,8 @@ def nested_thresholds(
     if batch_cap is not None:
         cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
         return plan(max(1, bisect_right(range(1, max(2, cap)), cap, key=size)))
-    # For large n_1 rounding vanishes, and the drift of segment 1 is n_1 (1 - load) - Lam_1 d0.
-    # The ratio n_k / n_{k-1} is then q_k, or p_k if p_k > 0.99.
+    # For large n_1 the effect of rounding vanishes. The ratio n_k / n_{k-1} is then q_k, or p_k if
+    # p_k > 0.99, and the drift of segment 1 is n_1 (1 - load) - Lam_1 d0.
     ratios, product = [1.0], 1.0
     for share, p in zip(shares, segments.continuation, strict=True):
         product *= share

@@ -20,21 +20,21 @@ from .balance import PromptType, coefficients, token_load
 Load = TypeVar("Load", bound=Sized)
 
 ROUNDING = 1e-9
-"""Differences up to this share of a threshold n_j count as 0, as in n_j = lambda_j DT(n)."""
+"""n_j and lambda_j DT(n) count as equal if they differ by at most this share of n_j (round-off)."""
 
 
 @dataclass(frozen=True)
 class Plan(ABC, Generic[Load]):
-    """Base of the plans of WAIT and Nested WAIT: a workload, thresholds, and the iteration time.
+    """Base class of `WaitPlan` and `NestedPlan`: thresholds of a policy for a workload.
 
     Attributes
     ----------
     workload : Load
         Types of prompts (WAIT) or segments (Nested WAIT).
     thresholds : tuple[int, ...]
-        n_j, the number of prompts of type or segment j that a batch takes from each stage.
+        n_j, the most prompts of type or segment j that a batch advances at each stage.
     d0, d1 : float
-        Coefficients of the iteration time: d0 + d1 * (tokens of the batch) seconds.
+        An iteration takes d0 + d1 * (tokens of the batch) seconds.
     """
 
     workload: Load
@@ -51,20 +51,23 @@ class Plan(ABC, Generic[Load]):
     @property
     @abstractmethod
     def batch_memory(self) -> float:
-        """M_pi, tokens of a batch with all thresholds full: no batch holds more."""
+        """M_pi, tokens of the largest batch: n_j prompts at every stage of type or segment j."""
 
     @property
     def batch_duration(self) -> float:
         """DT(n) = d0 + d1 M_pi, seconds of the longest iteration ([A25] Equation (18)).
 
-        M_pi is `batch_memory`.
+        M_pi is `batch_memory`, the tokens of the largest batch.
         """
         return self.d0 + self.d1 * self.batch_memory
 
 
 @dataclass(frozen=True)
 class WaitPlan(Plan[tuple[PromptType, ...]]):
-    """Thresholds of WAIT for types of prompts, with the conditions of [A25] Theorem 1."""
+    """Thresholds n_j of WAIT with their memory and drifts ([A25] Theorem 1).
+
+    A batch advances up to n_j prompts of type j at each stage.
+    """
 
     def __post_init__(self) -> None:
         token_load(self.workload)
@@ -82,9 +85,10 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """n_j - lambda_j DT(n) of each type: prompts served minus prompts arriving per iteration.
+        """n_j - lambda_j DT(n) for each type j: prompts taken on minus arrivals per iteration.
 
-        n_j is the threshold and DT(n) is `batch_duration`, the longest iteration.
+        An iteration begins the prefill of up to n_j prompts (the threshold). lambda_j prompts
+        arrive per second, and the longest iteration takes DT(n) = `batch_duration` seconds.
         """
         return tuple(
             n - kind.arrival_rate * self.batch_duration
@@ -95,16 +99,18 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
     def keeps_up(self) -> bool:
         """Whether DT(n) <= n_j / lambda_j for every type ([A25] Equation (11)).
 
-        Then the throughput is within O(T^-1/2) of the fluid equilibrium's after T seconds.
+        The threshold n_j is then at least the arrivals during the longest iteration. After T
+        seconds the throughput is within O(T^-1/2) of that of the fluid equilibrium.
         """
         return self._smallest_relative_drift >= -ROUNDING
 
     @property
     def keeps_up_strictly(self) -> bool:
-        """Whether DT(n) < n_j / lambda_j for every type: [A25] Equation (11), strictly.
+        """Whether DT(n) < n_j / lambda_j for every type ([A25] Equation (11) with < for <=).
 
-        Then the throughput is within O(1/T) of the fluid equilibrium's after T seconds, and the
-        mean latency stays bounded.
+        The threshold n_j then exceeds the arrivals during the longest iteration. After T seconds
+        the throughput is within O(1/T) of that of the fluid equilibrium, and the mean latency stays
+        bounded.
         """
         return self._smallest_relative_drift > ROUNDING
 
@@ -134,17 +140,19 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 def wait_thresholds(
     types: Sequence[PromptType], d0: float, d1: float, memory_limit: int | None = None
 ) -> WaitPlan:
-    """Return the smallest thresholds n_j, about c lambda_j, that keep up and fit into memory.
+    """Return the smallest thresholds n_j of WAIT that keep up with arrivals and fit into memory.
 
-    Thresholds keep up if n_j >= lambda_j DT(n) for every type ([A25] Theorem 1, Equation (11)), and
-    fit if M_pi = sum_j n_j S_j <= C. S_j is the `PromptType.footprint`, DT(n) = d0 + d1 M_pi the
-    longest iteration, DT* that of the `equilibrium`. [A25] has no rule for n_j. With
-    W = sum_j lambda_j S_j, thresholds n_j = c lambda_j, not rounded, meet both exactly when
-    c >= DT* and c W <= C. Here c grows from DT* until n_j > lambda_j DT(n) for every type with n_j
-    rounded up. If such a plan does not fit, equality is accepted.
+    Thresholds keep up if n_j >= lambda_j DT(n) for every type ([A25] Theorem 1, Equation (11)).
+    They fit if M_pi = sum_j n_j S_j <= C. Here S_j is the `PromptType.footprint`, and
+    DT(n) = d0 + d1 M_pi is the time of the longest iteration. [A25] has no rule for n_j. If n_j
+    need not be whole numbers, n_j = c lambda_j keep up and fit exactly when c >= DT* and c W <= C,
+    with the iteration time DT* of the `equilibrium` and W = sum_j lambda_j S_j. The result has the
+    smallest whole numbers with n_j > lambda_j DT(n) for every type. If these do not fit, equality
+    n_j = lambda_j DT(n) is accepted.
 
-    If no plan keeps up and fits, because M* is close to C or above C, the result has the largest
-    n_j = max(1, floor(c lambda_j)) that fit. `WaitPlan.keeps_up` is False then.
+    If no thresholds keep up and fit, the result has the largest n_j = max(1, floor(c lambda_j))
+    that fit, and `WaitPlan.keeps_up` is False. The reason is that M*, the memory of the
+    equilibrium, is close to C or above C.
 
     Parameters
     ----------
@@ -182,9 +190,10 @@ def batch_cap_thresholds(
 ) -> tuple[int, ...]:
     """Return thresholds of WAIT for a cap B on the number of prompts in a batch.
 
-    They are n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1. Section 6.1
-    of [A25] has this rule in another form (``as_printed``). Here it agrees with Equation (11): n_j
-    is proportional to lambda_j, and sum_j n_j (l'_j + 1) <= B unless thresholds of 1 exceed B.
+    They are n_j = B lambda_j / sum_i lambda_i (l'_i + 1), rounded down, at least 1, with the decode
+    lengths l'_i. So n_j is proportional to lambda_j, as Equation (11) of [A25] requires, and the
+    largest batch has sum_j n_j (l'_j + 1) <= B prompts, unless thresholds of 1 exceed B. Section
+    6.1 of [A25] prints another rule (``as_printed``).
 
     Parameters
     ----------
@@ -217,16 +226,17 @@ def _first_that_keeps_up(
 ) -> WaitPlan | None:
     """Return the smallest thresholds with n_j >= lambda_j DT(n), or None if they do not fit.
 
-    Thresholds begin at 1. Each step raises them to the arrivals during the iteration of the
-    thresholds before. DT(n) grows with n, so no step exceeds the smallest solution. ``strictly``
-    asks for n_j > lambda_j DT(n).
+    All n_j begin at 1. Each step raises n_j to lambda_j DT(n), rounded up, with DT(n) for the old
+    thresholds: the arrivals of type j during the longest iteration. DT(n) grows with n, so no step
+    exceeds the smallest solution. ``strictly`` requires n_j > lambda_j DT(n). Thresholds fit if
+    their largest batch has at most ``limit`` tokens.
     """
     rates, footprints = _columns(kinds)
     edge = ROUNDING if strictly else -ROUNDING
     counts = np.ones(len(kinds))
     while counts @ footprints <= limit:
-        # ``needed`` is the least n above the arrivals, or equal to them if not ``strictly``. A
-        # difference of at most `ROUNDING` times n counts as equal.
+        # ``needed`` is the least n_j > lambda_j DT(n) if ``strictly``, else the least n_j >=
+        # lambda_j DT(n). Numbers that differ by at most `ROUNDING` times n_j count as equal.
         least = rates * (d0 + d1 * (counts @ footprints)) / (1 - edge)
         needed = np.maximum(np.floor(least) + 1 if strictly else np.ceil(least), counts)
         if (needed == counts).all():
@@ -238,7 +248,8 @@ def _first_that_keeps_up(
 def _largest_that_fit(kinds: tuple[PromptType, ...], limit: float) -> tuple[int, ...]:
     rates, footprints = _columns(kinds)
     highest = limit / float((rates * footprints).min())
-    # n_j = max(1, floor(c lambda_j)) grows with c: bisect for the largest c that fits.
+    # The thresholds n_j = max(1, floor(c lambda_j)) grow with c. Bisect for the largest c with
+    # which they fit into memory.
     low, high = 0.0, highest
     for _ in range(200):
         middle = (low + high) / 2

@@ -20,15 +20,15 @@ from instances.validation import as_choice, as_number
 from .interval_ratios import checked_lengths
 
 Rule = Literal["h-sf", "a-min", "a-min-reserve", "a-ell", "a-max", "a-max-peaks"]
-"""Policies that have a fluid limit, by their registered names. ``a-min-reserve`` stands for
-``a-min(overdue="reserve")``, and ``a-max-peaks`` for ``a-max(fit="peaks")``."""
+"""Registered names of the policies that `fluid_latency` computes, except that ``a-min-reserve``
+stands for ``a-min(overdue="reserve")``, and ``a-max-peaks`` for ``a-max(fit="peaks")``."""
 
 
 LEFT_OVER = 1e-9
-"""Share of unserved requests at which a fluid run ends; round-off keeps the share from being 0."""
+"""Share of unserved requests at which `fluid_latency` stops. Round-off keeps the share above 0."""
 
 TOLERANCE = 1e-13
-"""Largest excess of used memory over the fluid model's memory of 1 that counts as round-off."""
+"""Memory use of up to 1 + TOLERANCE counts as 1, the whole memory M: the excess is round-off."""
 
 MOST_ROUNDS = 1_000_000
 
@@ -38,16 +38,17 @@ def fluid_latency(
 ) -> float:
     """Return the limit of total latency (rounds) / M as M grows, for n = ``batches`` * M requests.
 
+    All requests arrive in round 0 and have equal prompts.
+
     Parameters
     ----------
     x : Sequence[float]
-        X[j] is the share of requests with output length ``lower + j``. All may be multiplied by one
-        factor.
+        X[j] is the share of requests with output length ``lower + j``. The sum need not be 1.
     prompt_length : int
         Prompt length s of every request, >= 0.
     lower : int
-        Lower end of the interval of output lengths that the policy is given. The upper end is
-        ``lower + len(x) - 1``.
+        Least output length, >= 1. The policy knows only that all output lengths are in the interval
+        from ``lower`` to ``lower + len(x) - 1``.
     batches : float
         Number of requests divided by M, > 0.
     rule : Rule
@@ -65,11 +66,11 @@ def fluid_latency(
 
 
 class _Fluid:
-    """State of the fluid: masses of waiting and of running requests, in units of M requests.
+    """Simulation of a policy on requests that can be divided, counted in units of M requests.
 
-    ``waiting[k, i]`` is the mass of requests with assumed output length k and true output length i.
-    ``running[k, a, i]`` is the mass of those that run and have generated a tokens. The policy sees
-    k, its bound on the output length, and not i.
+    ``waiting[k, i]`` is the number of waiting requests with assumed output length k and true output
+    length i. ``running[k, a, i]`` is the number of running requests with these lengths that have
+    generated a tokens. The policy sees k, its assumption, and not i. Memory is in units of M.
     """
 
     def __init__(self, x: FloatArray, s: int, ell: int, batches: float, rule: Rule) -> None:
@@ -90,12 +91,12 @@ class _Fluid:
         self._finished = ages == lengths[None, None, :]
         self._beyond = (ages >= bounds) & (ages < lengths[None, None, :])
         self._peaks = s + lengths[:, None]
-        # Tokens held by a request that has generated 0, 1, .. tokens, and in its next round.
+        # Entry a: tokens that a request holds after a generated tokens, and in the next round.
         self._held = s + lengths
         self._next = s + lengths + 1.0
 
     def total_latency(self) -> float:
-        """Serve all requests and return total latency / M."""
+        """Run rounds until all requests are served. Return (total latency in rounds) / M."""
         total, left = 0.0, self._mass
         for now in range(MOST_ROUNDS):
             done = self.running * self._finished
@@ -117,17 +118,19 @@ class _Fluid:
         raise RuntimeError(f"{self._rule}: not everything is served after {MOST_ROUNDS} rounds")
 
     def _reserved(self, overdue: FloatArray) -> float:
-        """Return the memory s + k reserved for running requests within their assumed length k.
+        """Return the memory, in units of M, reserved for running requests that are not overdue.
 
-        ``overdue``, shaped like ``running``, has those that have generated k tokens and go on.
+        Each reserves s + k tokens, with its assumed output length k. A request is overdue if it has
+        generated k tokens and is not finished. ``overdue`` has the numbers of overdue requests, in
+        the shape of ``running``.
         """
         return float(((self.running - overdue).sum(axis=2) * self._peaks).sum())
 
     def _send_back(self) -> FloatArray:
-        """Evict the requests that exceed the lower end of the interval, as the policy A_l does.
+        """Evict unfinished requests that have generated ``lower`` tokens, as policy A_l does.
 
-        They wait again, with the upper end as their assumed output length. Return their masses in
-        the shape of ``waiting``.
+        They wait again, and their assumed output length is now the upper end of the interval.
+        Return the numbers of evicted requests, in the shape of ``waiting``.
         """
         back = np.zeros_like(self.waiting)
         if self._lower < self._longest:
@@ -139,10 +142,11 @@ class _Fluid:
     def _evict(self) -> FloatArray:
         """Evict requests until the next round fits into memory.
 
-        Requests with the smallest assumed output length go first. If only a part of those with one
-        assumed length has to go, the same share of every request goes. ``a-min-reserve`` evicts
-        only requests that have exceeded their assumed length, those that hold z tokens at a rate
-        proportional to log(1 + 1 / z). Return the evicted masses in the shape of ``waiting``.
+        Requests with the smallest assumed output length are evicted first. If evicting a part of
+        the requests with one assumed length is enough, the same share of each of them is evicted.
+        ``a-min-reserve`` evicts only overdue requests: those that have generated their assumed
+        length and are not finished. It evicts a larger share of requests with fewer tokens
+        (`_leaving`). Return the numbers of evicted requests, in the shape of ``waiting``.
         """
         back = np.zeros_like(self.waiting)
         group, reserved = self.running, 0.0
@@ -166,10 +170,11 @@ class _Fluid:
         return back
 
     def _leaving(self, tokens: FloatArray, excess: float) -> FloatArray:
-        """Return the share of requests of each age to evict, so that ``excess`` memory is freed.
+        """Return which share of the requests to evict, by the number of tokens generated.
 
-        Requests that hold z tokens are evicted in the share 1 - (z / (z + 1))^theta, with the
-        theta that frees enough. ``tokens`` has the memory in the next round of all requests by age.
+        Of requests that hold z tokens the share 1 - (z / (z + 1))^theta is evicted. The exponent
+        theta is the one that frees ``excess`` memory. Entry a of ``tokens`` is the memory that
+        requests with a generated tokens need in the next round. Both are in units of M.
         """
         rates = np.log1p(1 / np.maximum(self._held, 1))
 
@@ -191,8 +196,9 @@ class _Fluid:
 
         Requests start if all future rounds fit into memory under the assumed lengths ([C25]
         Equation (3)). A request that has exceeded its assumed length is assumed to finish in the
-        next round. For the policies that reserve peaks, each request counts with its peak in all
-        rounds, and one that has exceeded its assumed length with the tokens that it holds now.
+        next round. Under ``a-min-reserve`` and ``a-max-peaks``, a request with assumed length k
+        counts with s + k tokens in all rounds. A request that has exceeded its assumed length then
+        counts with the tokens that it holds now.
         """
         used = self._tokens_ahead()
         for bound in np.flatnonzero(self.waiting.any(axis=1)):

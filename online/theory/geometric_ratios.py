@@ -8,15 +8,18 @@ from instances.validation import as_number
 
 
 def geometric_batching_ratio(factor: float, parallel: float = math.inf) -> float:
-    """Return an upper bound on (total latency of GBA) / optimum ([F26] Theorem 4.1).
+    """Return an upper bound on (total latency of policy `gba`) / optimum ([F26] Theorem 4.1).
+
+    GBA serves requests in phases of growing slices: a slice is the number of rounds for which each
+    request of a phase may run.
 
     Parameters
     ----------
     factor : float
-        Factor by which the length of slices grows from phase to phase, above 1.
+        Factor by which the slice grows from phase to phase, above 1.
     parallel : float, default inf
-        Smallest number of slices that run at once in any phase. The bound with 1 holds for every
-        instance.
+        Number of requests that can run at once in every phase, >= 1. The bound for 1 holds for all
+        instances, the bound for infinity in the limit of large M.
     """
     factor = as_number(factor, None, "factor", above=1)
     if parallel < math.inf:
@@ -25,9 +28,10 @@ def geometric_batching_ratio(factor: float, parallel: float = math.inf) -> float
 
 
 def geometric_slicing_ratio(factor: float, parallel: float = math.inf) -> float:
-    """Return an upper bound on (total latency of GSA) / optimum ([F26] Theorem 3.15).
+    """Return an upper bound on (total latency of policy `gsa`) / optimum ([F26] Theorem 3.15).
 
-    Parameters are those of `geometric_batching_ratio`.
+    The parameters are those of `geometric_batching_ratio`: the growth of the slices (rounds that a
+    request may run in a phase), and the number of requests that can run at once in every phase.
     """
     batching = geometric_batching_ratio(factor, parallel)
     return (2 + 2 / (factor - 1)) * batching

@@ -25,9 +25,10 @@ Number = TypeVar("Number", float, Fraction)
 def a_min_ratio(
     x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
 ) -> float | Fraction:
-    """Return the ratio of A_min to H-SF for given shares of output lengths ([C25] Lemma 4.6).
+    """Return the latency ratio of A_min to H-SF for given output lengths ([C25] Lemma 4.6).
 
-    The numerator is
+    It is the limit of (total latency of `a-min`) / (total latency of `h-sf`) as M and the number of
+    requests grow. x_k is the share of requests with output length k. The numerator is
     sum_k d_k (sum_{i>=k} i x_i) (sum_{i>=k} d_k x_i / (s+i) + 2 sum_{i>k} (i-k) x_i / (s+i))
     with d_l = s + l and d_k = 1 for k > l. The denominator is
     sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i). Sums are over lengths k and i from l on.
@@ -35,7 +36,7 @@ def a_min_ratio(
     Parameters
     ----------
     x : Sequence[float] or Sequence[Fraction]
-        X[j] is the share of output length ``lower + j``. All may be multiplied by one factor.
+        X[j] is the share of requests with output length ``lower + j``. The sum need not be 1.
         Fractions give an exact result.
     prompt_length : int
         Prompt length s of every request, >= 0.
@@ -67,9 +68,9 @@ def a_min_ratio(
 def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
     """Return the total latency of H-SF in units of n^2 / (2 M), from the proof of [C25] Lemma 4.6.
 
-    It is sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i) for n requests: the requests of every batch are
-    assumed to hold their peak memory from start to end. Parameters and errors are those of
-    `a_min_ratio`, and the shares have the sum 1.
+    It is sum_k k (s+k) x_k (x_k + 2 sum_{i>k} x_i) for n requests. The share x_k of them has output
+    length k. The formula assumes that each request holds its peak s + k from start to end.
+    Parameters and errors are those of `a_min_ratio`, and the shares must have the sum 1.
     """
     s, ell = checked_lengths(x, prompt_length, lower)
     shares = np.asarray(x, dtype=np.float64)
@@ -80,9 +81,9 @@ def h_sf_latency(x: Sequence[float], prompt_length: int, lower: int) -> float:
 def checked_lengths(
     x: Sequence[float] | Sequence[Fraction], prompt_length: int, lower: int
 ) -> tuple[int, int]:
-    """Check the shares, the prompt length and the least output length; return the two lengths.
+    """Check the arguments of `a_min_ratio`. Return prompt length and least output length.
 
-    Shares are numbers >= 0, at least one of them above 0.
+    The shares ``x`` must be numbers >= 0, at least one of them above 0.
     """
     s = as_integer(prompt_length, None, "prompt_length", minimum=0)
     ell = as_integer(lower, None, "lower", minimum=1)
@@ -107,11 +108,11 @@ def a_max_ratio_upper_bound(alpha: Number) -> Number:
 def a_max_ratio_lower_bound(alpha: float) -> float:
     """Return (1/alpha) (1 + alpha^(-1/2)) / 2, a lower bound on A_max's ratio ([C25] Theorem 3.4).
 
-    alpha = lower / upper. The instance in the proof of the theorem does not attain this bound. With
-    a u requests of length lower and b l of length upper, its ratio is `a_max_two_point_ratio`.
-    At a/b = alpha^(1/2), as in the proof, that is 3 for alpha = 1/4, where the bound is 6. Over all
-    a/b it stays below 1.21 / alpha, with its maximum at a/b = 1 + sqrt(2 + 2 alpha). Simulations
-    agree with `a_max_two_point_ratio`.
+    alpha = l / u is the quotient of the ends of the interval of output lengths. The instance in the
+    proof of the theorem does not attain this bound. It has a u requests of output length l and b l
+    of length u, and its ratio is `a_max_two_point_ratio`. The proof takes a/b = alpha^(1/2). For
+    alpha = 1/4 the ratio is then 3, and the bound is 6. The largest ratio over all a/b is below
+    1.21 / alpha, at a/b = 1 + sqrt(2 + 2 alpha). Simulations agree with `a_max_two_point_ratio`.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / math.sqrt(alpha)) / (2 * alpha)
@@ -120,8 +121,9 @@ def a_max_ratio_lower_bound(alpha: float) -> float:
 def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
     """Return A_max's ratio for s = 0 and outputs of two lengths (proof of [C25] Theorem 3.4).
 
-    Of the requests, a u have the lower length l and b l the upper length u, alpha = l / u. With
-    ``balance`` t = a/b the ratio is (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1).
+    a u requests have the output length l, and b l requests have u > l. The parameters are
+    alpha = l / u and ``balance`` t = a/b. The latency ratio of A_max to H-SF, as memory grows, is
+    (1/alpha) (t + alpha) (t + 1) / (t^2 + 2 alpha t + 1).
     """
     alpha = _share(alpha, "alpha", above=0)
     t = _exact(balance, "balance", minimum=0)
@@ -142,7 +144,8 @@ def a_min_two_point_ratio_bound(alpha: Number) -> Number:
 
     The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.1). For
     s > 0, which the proof excludes, the ratio can be larger. The bound is the maximum of
-    `a_min_ratio` over the shares x_l and x_u, attained at x_l / x_u = 1 / alpha.
+    `a_min_ratio` over the shares x_l and x_u of requests with these lengths. It is attained at
+    x_l / x_u = 1 / alpha.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (3 - alpha) / 2
@@ -153,9 +156,9 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 
     The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.2). The
     bound is 1 + alpha / (2 (1 - alpha)) for alpha <= 1/2, and 1 + 2 alpha^2 for larger alpha. It is
-    the maximum of `a_ell_two_point_ratio` over the shares x_l and x_u, attained at
-    x_l / x_u = max(0, 1/alpha - 2). For s > 0 the ratio can be larger: it tends to 1 + 2 alpha if
-    all outputs have length u.
+    the maximum of `a_ell_two_point_ratio` over the shares x_l and x_u of requests with these
+    lengths, attained at x_l / x_u = max(0, 1/alpha - 2). For s > 0 the ratio can be larger: if all
+    outputs have length u, it tends to 1 + 2 alpha as s grows.
     """
     alpha = _share(alpha, "alpha", above=0)
     if 2 * alpha <= 1:
@@ -166,8 +169,9 @@ def a_ell_ratio_bound(alpha: Number) -> Number:
 def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
     """Return A_l's ratio for s = 0 and outputs of two lengths (proof of [C25] Theorem 5.2).
 
-    Shares x_l and x_u of the requests have lengths l and u, with alpha = l / u. With ``balance``
-    t = x_l / x_u the ratio is 1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1).
+    The share x_l of the requests has output length l, the share x_u has length u > l. The
+    parameters are alpha = l / u and ``balance`` t = x_l / x_u. The latency ratio of A_l to H-SF, as
+    memory grows, is 1 + alpha^2 (t + 2) / (alpha^2 t^2 + 2 alpha^2 t + 1).
     """
     alpha = _share(alpha, "alpha", above=0)
     t, square = _exact(balance, "balance", minimum=0), alpha * alpha
@@ -177,8 +181,8 @@ def a_ell_two_point_ratio(alpha: Number, balance: Number) -> Number:
 def a_min_linear_geometric_ratio(q: Number) -> Number:
     """Return A_min's ratio for s = 0 and P(o = k) = k (1-q)^2 q^(k-1) ([C25] Theorem 5.3).
 
-    The ratio is the latency of `a-min` over that of `h-sf`, as memory grows. Output lengths
-    o are k = 1, 2, .. with these probabilities. The ratio is at most 14/9.
+    P(o = k) is the share of requests with output length k = 1, 2, .. . The ratio is the limit of
+    (total latency of `a-min`) / (total latency of `h-sf`) as memory grows. It is at most 14/9.
     """
     q = _share(q, "q", minimum=0)
     top = (1 + q) ** 2 * (1 + 3 * q + 6 * q**2 + 3 * q**3 + q**4)
@@ -186,7 +190,10 @@ def a_min_linear_geometric_ratio(q: Number) -> Number:
 
 
 def _exact(value: Number, field: str, **bounds: float) -> Number:
-    """Check a number within bounds; return a fraction as it is, and any other number as a float."""
+    """Check that a number is within bounds. Return a Fraction unchanged, else a float.
+
+    ``field`` is the name of the number in the error message.
+    """
     number = as_number(value, None, field, **bounds)
     return value if isinstance(value, Fraction) else number
 

@@ -21,13 +21,13 @@ def volume_bound(instance: Instance) -> int:
     The volume of a request is s o + o (o + 1) / 2, the tokens that it holds summed over its rounds.
     A schedule that completes k requests within t rounds has served their volumes, so the k smallest
     volumes have a sum of at most t M. So the k-th completion is at least ceil(this sum / M) rounds
-    after the first arrival, and at least as many as the k-th smallest output length. The bound is
-    the sum over k of the larger of the two, counted from the arrivals, and at least the sum of
-    outputs. Prompts may have any lengths.
+    after the first arrival, and at least as many as the k-th smallest output length. The bound on
+    the total latency is the sum over k of (first arrival + larger of these two numbers), less the
+    sum of arrival times, or the sum of outputs if that is larger. Prompts may have any lengths.
 
-    For another memory rule, or several replicas, it is the bound of one machine that counts memory
-    in tokens and has every schedule of the instance, see
-    `instances.problem.memory_translation.pooled`.
+    If memory is counted in blocks, or there are several replicas, the bound is computed for one
+    machine that counts tokens and admits at least the same schedules
+    (`instances.problem.memory_translation.pooled`).
 
     Raises
     ------
@@ -101,10 +101,11 @@ def _nested_volumes(instance: Instance, *, twice: bool) -> tuple[int, int]:
 def equal_requests_dual(
     prompt_length: int, output_length: int, count: int, memory_limit: int
 ) -> tuple[Fraction, tuple[Fraction, ...]]:
-    """Return a dual solution for n equal requests (s, o) at once ([J25] Equations (25)-(27)).
+    """Return dual prices for n equal requests that arrive at once ([J25] Equations (25)-(27)).
 
-    It is y, the price of each request (25), and the memory prices lambda_1, lambda_2, .. of rounds
-    1, 2, .. as long as they are positive (26), (27). The solution is feasible: for every start t,
+    Each request has prompt s and output o. The result is the price y of each request (25), and the
+    prices lambda_1, lambda_2, .. per token of memory in rounds 1, 2, .. (26), (27), without the
+    zeros at the end. They solve the dual of the time-indexed LP: for every start t,
     t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r >= 0 (23). So the total latency in rounds is at
     least n o + n y - M sum_r lambda_r (22).
 
@@ -120,6 +121,6 @@ def equal_requests_dual(
     beta = 2 * s + o + 1
     shift = Fraction((o - 1) * (3 * s + 2 * o + 2), 3 * beta)
     price = max(Fraction(0), Fraction(beta * o * n, 2 * limit) - shift)
-    # lambda_r falls by 2 / (beta o) per round.
+    # The price lambda_r of a token in round r falls by 2 / (beta o) per round, down to 0.
     rounds = range(math.ceil(price + shift))
     return price, tuple(2 * (price + shift - r) / (beta * o) for r in rounds)

@@ -20,8 +20,8 @@ def rayleigh_maximum(u: int) -> float:
     i = np.arange(1, u + 1, dtype=np.float64)
     least = np.minimum.outer(i, i) ** 2
     a = least / np.outer(i, i) * (np.add.outer(i, i) ** 2 / 2 - least)
-    # B = L D L' with L the lower triangle of ones and D = diag(1, 3, 5, ..), as the entry in row k
-    # and column k of D is k^2 - (k-1)^2.
+    # The entries of B are min(i, j)^2, so B = L D L'. L is the lower triangle of ones, and D is
+    # diagonal with the entries k^2 - (k-1)^2 = 1, 3, 5, .. .
     scale = 1 / np.sqrt(2 * np.arange(1, u + 1) - 1)
     rows = np.diff(a, axis=0, prepend=0.0)
     both = np.diff(rows, axis=1, prepend=0.0)
