@@ -95,7 +95,7 @@ class Scripted(online.Router):
 def observed(view: ReplicaView) -> tuple[Any, ...]:
     ids = tuple(sorted(request.index for request in view.unfinished))
     counts = (view.waiting, view.running, view.sent, view.work)
-    return (*counts, ids, view.tokens, view.waiting_tokens, tuple(view.volumes))
+    return (*counts, ids, view.tokens, view.waiting_tokens)
 
 
 def expected(fleet: Any, run: Run, place: int, replica: int, delay: float) -> tuple[Any, ...]:
@@ -122,7 +122,6 @@ def expected(fleet: Any, run: Run, place: int, replica: int, delay: float) -> tu
                 ended = end if clock is None else int(np.searchsorted(clock, now, "right"))
                 ended = min(ended, int(now)) if clock is None else ended
                 running[own[request]] = prompts[own[request]] + min(ended, end) - start
-    volumes = sorted(prompts[i] * outputs[i] + outputs[i] * (outputs[i] + 1) // 2 for i in left)
     return (
         len(left) - len(running),
         len(running),
@@ -131,7 +130,6 @@ def expected(fleet: Any, run: Run, place: int, replica: int, delay: float) -> tu
         tuple(sorted(order.index(i) for i in left)),
         sum(running.values()),
         sum(prompts[i] for i in left if i not in running),
-        tuple(volumes),
     )
 
 
