@@ -65,11 +65,11 @@ FIRST_MOVES, MOST_MOVES = 50, 12_800
 cycle with these settings has twice as many as the one before, but at most `MOST_MOVES`."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""`improved` ends after so many passes (a cycle for each `ON_TIME`) without a better schedule."""
+"""`improved` ends after so many passes (an annealing with each of `ON_TIME`) without success."""
 
 
 class RuinAndRecreate:
-    """Local search that removes some requests and puts them back, from the best schedule so far.
+    """Local search from the best schedule so far: moves remove some requests and put them back.
 
     Parameters
     ----------
@@ -170,7 +170,8 @@ class RuinAndRecreate:
                 return False
             if self._are_optional or table.starts.min() >= 0:
                 return self.offer(table.starts, table.machines)
-            # Some request found no start at which it ends within ``_rounds``: double that number.
+            # Some request found no start at which it ends within `_rounds`, the number of rounds of
+            # the memory profiles. Double this number.
             self._rounds = min(self._most_rounds, 2 * self._rounds)
         return False
 

@@ -51,37 +51,37 @@ CYCLES = (
 """Settings of the cycles: annealings whose moves remove some requests and put them back."""
 
 BEAMS = (BeamSettings(4, 16), BeamSettings(32, 32), BeamSettings(128, 16))
-"""Beam searches over all requests, in each order of them. The last one runs only in the order of a
-solved linear relaxation. Tails (beam searches over the end of a schedule) draw one of these
-settings and a random `BeamSettings.preference`."""
+"""Beam searches over all requests run with these settings, in several orders of the requests. The
+last one runs only in the order from a linear relaxation. Each tail (beam search over the end of a
+schedule) draws one of these settings and a random `BeamSettings.preference`."""
 
 FIRST_TAILS = 50
 """Tails (beam searches over the end of the best schedule) may extend FIRST_TAILS * n partial
 schedules, all tails together, right after the beam searches over all n requests."""
 
 NOISE = 3.0
-"""Tails (beam searches over the end of the best schedule) perturb the order of the requests. The
-standard deviation of the change of a request's place, in places, is random up to `NOISE`."""
+"""Tails (beam searches over the end of the best schedule) shift each request at random in the
+order. Each tail draws the standard deviation of its shifts, in places, between 0 and `NOISE`."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Order annealing: range of first temperature; last one. Unit: (mean output) * (mean weight)."""
+"""Order annealing: range of first temperature, last one. Unit: mean output * mean weight."""
 
 FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
 
 PLACED_PER_MOVE = 30
-"""A move of ruin and recreate takes about as long as placing this many requests in an annealing of
-the order of the requests. The solve counts the work of all heuristics in moves of this length."""
+"""A move of ruin and recreate takes as long as placing about this many requests in an annealing of
+the order of requests. The solve counts the work of all heuristics in moves of ruin and recreate."""
 
 ORDER_MOVES = 8
-"""Moves of ruin and recreate in the time of one move of an annealing of the placing order."""
+"""Ratio of the time of a move in an annealing of the request order to that of ruin and recreate."""
 
 EXPLORING = 0.2
 """Probability that the heuristic to run next is drawn uniformly. Else each one has a probability in
 proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends after so many full-length heuristic runs in a row without improvement."""
+"""`Improvement.run` ends after so many runs in a row, of most moves, without a better schedule."""
 
 
 class Improvement:
@@ -221,10 +221,10 @@ class Improvement:
     def _run_kind(self, kind: int, moves: int) -> None:
         """Run heuristic number ``kind``, and record by how much it lowered the total latency.
 
-        The heuristic runs about as long as ``moves`` moves of ruin and recreate would take. Kinds
-        below len(`CYCLES`) are cycles (annealings by ruin and recreate). Kind len(`CYCLES`) is the
-        annealing of the order of the requests. The kind after it is tails: beam searches over the
-        end of the best schedule.
+        It runs about as long as ``moves`` moves of ruin and recreate would take. Numbers below
+        len(`CYCLES`) are cycles (annealings by ruin and recreate). Number len(`CYCLES`) is the
+        annealing of the order of the requests. The next number stands for tails: beam searches over
+        the end of the best schedule.
         """
         interval = self._interval
         before, made = interval.upper_bound, interval.moves
@@ -315,10 +315,10 @@ class Improvement:
     def _key(self, ranking: str) -> FloatArray:
         """Return the sort keys, shape (n,), of the order of requests that ``ranking`` names.
 
-        "volume" orders by the mean round in which the volume relaxation serves a request: there, a
-        round serves at most M units of volume (tokens times rounds), smallest requests first.
-        "start" orders by start in the best schedule, and "relaxation" by expected start in the
-        linear relaxation.
+        "volume": mean round in which the volume relaxation serves a request. In it, each round
+        serves at most M units of volume (tokens times rounds), those of the smallest requests
+        first. "start": start in the best schedule. "relaxation": expected start in the linear
+        relaxation.
         """
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)

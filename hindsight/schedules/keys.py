@@ -33,17 +33,17 @@ PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
 round. Unit: least number of tokens with which a round takes twice as long as with one token."""
 
 SKIPS = (0, 3, 10)
-"""Values of `Rule.skips` in first schedules."""
+"""Values of `Rule.skips` (requests passed over for lack of memory) in first schedules."""
 
 EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
-"""`EXPONENTS`: in first schedules with preemption, initial sort keys are (machine seconds that a
+"""`EXPONENTS`: first schedules with preemption have the initial sort keys (machine seconds that a
 request needs) ** exponent. `TOKENS`: values of `Rule.token` in these schedules."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Values of (`Rule.charge`, -`Rule.left`) for first schedules if requests have deadlines."""
+"""Values of (`Rule.charge`, -`Rule.left`), exponents in a rank, in schedules with deadlines."""
 
 DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""Values of `Rule.prompt_cap` (unit: that of `PROMPT_CAPS`) and `Rule.patience` with deadlines."""
+"""With deadlines: values of `Rule.prompt_cap` (unit as for `PROMPT_CAPS`), of `Rule.patience`."""
 
 NOBODY = -1
 """Machine number of a rejected request, which no machine serves."""
@@ -57,17 +57,17 @@ FIRST_CYCLE, FIRST_WORK = (500, 3_000), 200_000
 
 HOT, COOLING = 0.15, 0.05
 """The k-th annealing begins at temperature `HOT` / k * (mean latency) * sqrt(number of machines),
-with deadlines at 0. `COOLING`: its last temperature divided by its first."""
+or at 0 if requests have deadlines. `COOLING`: its last temperature divided by its first."""
 
 REACH = 0.6
-"""A move multiplies a sort key by exp(x): standard deviation of the normal x."""
+"""A move multiplies a sort key by exp(x). `REACH`: standard deviation of the normal random x."""
 
 KEY_SHARE = 0.4
-"""Share of moves that change a sort key, if there are several machines. Other moves change the
-machine of a request."""
+"""If there are several machines: share of moves that change the sort key of a request. Other moves
+change the machine of a request."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: probability that a move is of a late request, and that it rejects a request."""
+"""With deadlines: least share of the moves that change late requests; probability of rejection."""
 
 SLICE_WORK = 20_000
 """(Number of requests) * (number of annealing moves) between two calls of the stop callback."""
@@ -82,7 +82,7 @@ class _Plan(NamedTuple):
     Attributes
     ----------
     machine : int64 array, shape (n,)
-        Machine of each request, or `NOBODY`.
+        Machine of each request, or `NOBODY` if it is rejected.
     factor : float64 array, shape (n,)
         Factor by which the sort key of each request differs from the initial one. Moves of the
         annealing change these factors.
@@ -106,7 +106,7 @@ class _Plan(NamedTuple):
         return float(self.costs.sum() + np.count_nonzero(self.machine == NOBODY))
 
     def copy(self) -> _Plan:
-        """Return a copy of this plan that a move of the annealing may change in place."""
+        """Return a copy of this plan, whose arrays a move of the annealing may change in place."""
         return _Plan._make([one.copy() for one in self])
 
 
@@ -170,7 +170,7 @@ class KeySearch:
             self._reject()
 
     def anneal(self, should_stop: Callable[[], bool]) -> Iterator[float]:
-        """Anneal again and again; yield the cost of better schedules.
+        """Run annealings one after another; yield the cost of each better schedule.
 
         Each annealing begins with the best plan (machines, sort keys and rules) so far. Stop once
         ``should_stop`` returns True, or after more than `FRUITLESS` consecutive annealings without
@@ -249,7 +249,7 @@ class KeySearch:
     def _open(self) -> Iterator[None]:
         """Try first schedules, and keep the best one; yield after each rule that is tried.
 
-        Each machine gets the rule that is best for it.
+        Each machine keeps the rule that gives it the lowest cost.
         """
         factor, late = np.ones(len(self._charge)), np.zeros(len(self._charge), dtype=np.int64)
         machine = assigned(self._machine.arrival, self._charge, self._machines)

@@ -60,11 +60,11 @@ def one_after_another(instance: Instance) -> Any:
 
 
 def first_schedule(instance: Instance, must_stop: Callable[[], bool] = never) -> Any:
-    """Return a feasible schedule in which no request starts before one that arrived before it.
+    """Return a feasible schedule in which no request starts before one that arrived earlier.
 
-    Each request takes the first such start that fits. This is fast for any instance. The result is
-    `one_after_another` if ``must_stop`` returned True before all requests were placed, or if the
-    memory profiles have too many rounds.
+    Each request takes the first start that fits and is not before that of the request placed before
+    it. This is fast for any instance. The result is `one_after_another` if ``must_stop`` returned
+    True before all requests were placed, or if the memory profiles have too many rounds.
     """
     search = RuinAndRecreate(instance)
     order = np.argsort(instance.arrival_times, kind="stable")
@@ -77,8 +77,9 @@ def best_list_schedule(
 ) -> Schedule | FleetSchedule:
     """Return the best of several list schedules, one for each of `list_orders`.
 
-    In this order, each request gets the first start at which it fits with those placed before it,
-    on any replica. The schedule is checked. Of several best ones, the first is returned.
+    A list schedule is built from one order. Each request, in this order, gets the first start at
+    which it fits with those placed before it, on any replica. The result is checked to be feasible.
+    If several schedules are best, it is the first of them.
 
     Parameters
     ----------

@@ -50,8 +50,8 @@ class Machine(NamedTuple):
     least : float
         Seconds of the shortest round.
     charges : tuple of two floats
-        Machine seconds that a request is charged per token that it processes, and per token that it
-        holds in a round.
+        Factors that estimate the machine seconds that a request needs: seconds per token that it
+        processes, and seconds per token that it holds in a round.
     counts_late : bool
         Whether the cost of a schedule is the number of late requests instead of total latency.
     """
@@ -146,16 +146,16 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
 
 
 def assigned(arrival: FloatArray, charges: FloatArray, machines: int) -> IntArray:
-    """Return the machine of each request, shape (n,), of ``machines`` machines.
+    """Assign the requests to ``machines`` machines; return the machine of each, shape (n,).
 
-    In order of arrival, each request goes to the machine on which it adds the least cost.
-    ``charges`` are the machine seconds that each request needs, shape (n,).
+    In order of arrival, each request goes to the machine on which it raises the total latency
+    least, by an estimate. ``charges`` are the machine seconds that each request needs, shape (n,).
     """
     assignment = np.zeros(len(arrival), dtype=np.int64)
     if machines == 1:
         return assignment
-    # To estimate costs, sort the requests into classes of similar charges (machine seconds that
-    # they need). ``typical`` is the mean charge in each class.
+    # To estimate by how much a request raises the total latency, sort the requests into classes of
+    # similar charges (machine seconds that they need). ``typical``: mean charge in each class.
     logs = np.log(charges)
     place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
     counts = np.bincount(place, minlength=CLASSES)

@@ -33,10 +33,10 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out. `DRAWS_PER_REQUEST`: largest number of further draws per request to remove in a move."""
 
 TRIED = 8
-"""If requests may be left out, each move draws so many, and tries to add those left out so far."""
+"""If requests may be left out: draws per move. The move tries to add drawn ones left out so far."""
 
 SORTED = 8
-"""A thread sorts the n requests that it may move by start, about this many times in n moves."""
+"""Number of times, in n moves, that a thread sorts its n movable requests by start."""
 
 EVERYWHERE = 0.3
 """Share of moves that remove requests on any machines. Each other move removes a first request on
@@ -51,9 +51,9 @@ SECOND, PRICED_UNTIL = 0.3, 0.8
 count. `PRICED_UNTIL`: share of the moves of a cycle in which their weight falls linearly to 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""A random u in [0, 1) decides in what order a move puts removed requests back: random if u <
-`RANDOM`, else by memory x time if u < `BY_VOLUME`, else by about the old start if u < `BY_START`,
-else the first removed, then by old start, if u < `FIRST_WAITING`, else by falling peak memory."""
+"""A random u in [0, 1) decides in which order a move puts removed requests back. u < `RANDOM`:
+random. Else u < `BY_VOLUME`: by memory x time. Else u < `BY_START`: by roughly the old start. Else
+u < `FIRST_WAITING`: the one drawn first, then by old start. Else: by falling peak memory."""
 
 
 class Removed(NamedTuple):

@@ -36,9 +36,10 @@ class PreemptiveKeys:
         return self._keys.cycle
 
     def improve(self, should_stop: Callable[[], bool]) -> Iterator[Any]:
-        """Run one annealing, before the first one also `KeySearch.open`; yield better schedules.
+        """Run one annealing, and yield each better schedule, in rounds.
 
-        Stop once ``should_stop`` returns True.
+        Before the first annealing, `KeySearch.open` builds first schedules, and the best of them is
+        yielded. Stop once ``should_stop`` returns True.
         """
         last = self.cycle
         if not last:
@@ -50,7 +51,8 @@ class PreemptiveKeys:
     def schedule(self) -> Any:
         """Return the best schedule so far, in rounds."""
         instance, found = self._instance, self._keys.schedule()
-        # The workload has the requests in order of arrival.
+        # ``found`` is a schedule of a workload, whose requests are in order of arrival. ``order``
+        # has the index of each of them in the instance.
         order, assignment = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
         if isinstance(found, SecondsSchedule):
             return _in_rounds(found, instance, order)

@@ -30,15 +30,15 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from .machines import Machine
 
 REVIEW, LONGEST = 4, 1 << 40
-"""Largest number of rounds until the next decision if requests have deadlines, and a number of
-rounds that stands for "no limit": no simulation reaches it."""
+"""`REVIEW`: largest number of rounds until the next decision if requests have deadlines. `LONGEST`:
+a number of rounds that no simulation reaches. It stands for "no limit"."""
 
 LENIENT = 1 + 1e-12
 """Factor on deadlines in the simulation, whose times have rounding errors. The times of the final
 schedule are compared exactly."""
 
 RUNNING = -(2.0**52)
-"""Rank of a running request if memory is reserved: this plus its last round, below other ranks."""
+"""If memory is reserved, a running request has this rank plus its last round, below all others."""
 
 
 class Rule(NamedTuple):
@@ -249,8 +249,8 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
     chosen if memory, the cap on prompt tokens and the deadlines of those already chosen allow it.
     If the rule reserves memory, the chosen requests then come first in `Run.order`, sorted by their
-    last rounds.
-    ``written`` is the number of stretches (a request in consecutive rounds) in the schedule so far.
+    last rounds. ``written`` is the number of stretches in the schedule so far. A stretch is a
+    request and consecutive rounds in which it runs. `_Round` describes the result.
     """
     machine, rule = run.machine, run.rule
     running = tokens = memory = stored = prompts = refused = x = 0

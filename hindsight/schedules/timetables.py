@@ -153,8 +153,8 @@ def fit(
 
 
 HOLD, SEARCH, IN_TURN = range(3)
-"""Modes of `place`: keep the given starts, or search for the first start that fits. `IN_TURN` also
-starts no request before the one before it in the order."""
+"""Modes of `place`. `HOLD`: keep the given starts. `SEARCH`: take the first start that fits.
+`IN_TURN`: the same, but start no request before the one before it in the order."""
 
 
 @njit
@@ -164,9 +164,9 @@ def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -
     With `HOLD`, each request keeps its start, and the profiles must not hold it yet.
 
     Otherwise each request takes the first start that ``mode`` allows, on any machine, at which it
-    fits with all others in the profiles. If the profiles hold it already, it moves there from its
-    old start, which is kept if no earlier one fits. A request without a feasible start gets start
-    -1.
+    fits with all others in the profiles. If the profiles already hold the request at an old start,
+    it moves to the first one, or stays if no earlier start fits. A request without a feasible start
+    gets start -1.
     """
     requests, starts, machines, profiles = table
     for x in range(first, last):
