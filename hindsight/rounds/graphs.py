@@ -25,24 +25,24 @@ BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 """Estimated bytes of memory and seconds that a path graph needs per node."""
 
 MOST_NODES, SHARE = 200_000_000, 0.6
-"""Largest number of nodes of a path graph, and largest share of the available memory and of the
-time left for one graph. The first graph gets `FIRST_PART` of it, as its size is unsure."""
+"""`MOST_NODES`: most nodes of a path graph. `SHARE`: share of free memory and of the time left for
+one graph. The first graph, whose size is unsure, may have `FIRST_PART` of the nodes that fit."""
 
 FIRST_PART = 0.03
 
 FIRST_NODES, GROWTH = 300_000.0, 0.05
-"""Expected nodes of a path graph of all schedules up to a limit on total latency: `FIRST_NODES` if
-the limit is the lower bound from prices, before any graph was built. With each round of the limit,
-the logarithm of the number of nodes rises by about `GROWTH`."""
+"""A path graph contains all schedules up to a limit on total latency. `FIRST_NODES`: nodes expected
+if the limit is the lower bound from prices, before any graph was built. `GROWTH`: increase of the
+natural logarithm of its number of nodes if the limit is one round larger."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 LEAST_ROOM, ROOM = 1_000_000, 5.0
-"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM`."""
+"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM` nodes."""
 
 BEYOND = 2.0
-"""A path graph that is abandoned at its limit of N nodes counts as one of BEYOND * N nodes."""
+"""The whole size of a path graph abandoned at N nodes is estimated as BEYOND * N nodes."""
 
 LEAST_STEPS = 32
 """Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at

@@ -58,17 +58,17 @@ from .program import search_program, starts_left, starts_left_by_states
 from .token_relaxation import TokenRelaxation
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Number of moves of the first annealing of the request order; moves between two clock polls."""
+"""Moves: `MOVES` in the first annealing of an order, `MOVE_SLICE` between two clock polls."""
 
 SHARES = {True: 0.05, False: 0.4}
-"""Share of the time that ruin and recreate gets if there is one thread and if there are state
-prices. Key True: one machine with memory in tokens, where annealing also finds schedules. Key
-False: memory in blocks, or replicas."""
+"""Share of the time for ruin and recreate (requests are removed and put back), if there is one
+thread and state prices are used. Key True: one machine with memory in tokens, where annealing also
+finds schedules. Key False: memory in blocks, or replicas."""
 
 SEARCHED_STATES, MOST_STATES = 300_000, 1_500_000
-"""Largest numbers of partial schedules in the exact search over them: in each phase (path graphs
-gain more than further ones), and at any one epoch (time between two rounds). The second number is
-for 64 requests, about a gigabyte, and is smaller in proportion for more requests."""
+"""`SEARCHED_STATES`: most partial schedules in a run of the exact search, as path graphs gain more
+than further ones. `MOST_STATES`: most at one epoch (time between two rounds) for 64 requests, about
+a gigabyte. For n requests it is 64 / n times this number."""
 
 FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
@@ -81,36 +81,36 @@ FIRST_STEP = 0.002
 """The exact search first covers total latencies <= lower bound + FIRST_STEP x upper bound."""
 
 ASCENT, FIRST_WIDTH = 60, 8
-"""Ascent in state prices: number of steps at each width in the first phase, and first width. The
-width is the number of consecutive epochs (times between two rounds) with equal prices. It is 1 for
-few requests, and at most (epochs) / `LEAST_SHARES`. The ascent halves it until each epoch has its
-own prices. An ascent at width 1 alone would take three times as long for almost the same bound."""
+"""`ASCENT`: steps of the first ascent in state prices, at each width. The width is the number of
+consecutive epochs (times between two rounds) with equal prices. It begins at `FIRST_WIDTH`, at most
+at (epochs) / `LEAST_SHARES`, and at 1 for few requests. The ascents halve it until it is 1. With
+width 1 alone, they would take three times as long for almost the same bound."""
 
 LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
 lower bound that the prices prove would be much smaller for instances with few rounds."""
 
 SETTLED, FEW_NODES = 0.003, 5_000_000
-"""State prices are settled once an ascent raised their bound by at most `SETTLED` times the upper
-bound. Path graphs wait for that, as better prices make them several times smaller, and then raise
-the bound more than a further ascent would. After the first ascent, graphs that are expected to have
-at most `FEW_NODES` nodes do not wait."""
+"""State prices are settled once an ascent raised their lower bound by at most `SETTLED` times the
+upper bound. Path graphs are built then: better prices make them several times smaller, and a
+further ascent would raise the bound less than they do. From the second ascent on, a graph that is
+expected to have at most `FEW_NODES` nodes is built earlier."""
 
 PATIENCE = 3
-"""Number of turns of all parts without progress that end a solve without a time limit, for small
-memory limits in blocks or on replicas."""
+"""A solve without a time limit that uses state prices, for memory in blocks or replicas, ends after
+this many turns in a row without progress. A turn runs each part of the solve once."""
 
 RELAXATION_SHARE, GUIDE_SHARE = 0.25, 0.5
-"""Share of the remaining time that the linear relaxation gets before each search for schedules.
-`GUIDE_SHARE`: the same if there are state prices, and it only guides a search."""
+"""Shares of the remaining time for the linear relaxation. `RELAXATION_SHARE`: in each turn, without
+state prices. `GUIDE_SHARE`: with state prices, where the relaxation only guides a search."""
 
 LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
-"""Largest number of non-zeros in the memory constraints of an integer program that HiGHS solves
-next to heuristics, and of (request, start, replica) triples in the program of a fleet."""
+"""Limits on an integer program. `LARGEST_BESIDE`: non-zeros in its memory constraints if heuristics
+run at the same time. `MOST_PAIRS`: (request, start, replica) triples if there are replicas."""
 
 SEARCH_SHARE, CYCLES = 0.7, 7
-"""If HiGHS and heuristics take turns in one thread: share of the time that HiGHS gets, and
-local-search runs in each turn of the heuristics."""
+"""If HiGHS and heuristics take turns in one thread: `SEARCH_SHARE` is the share of time for HiGHS,
+and `CYCLES` is the number of local-search runs in each turn of the heuristics."""
 
 PROGRAM_SHARE = 0.4
 """For memory in blocks or replicas: share of the remaining time that HiGHS gets."""
@@ -120,12 +120,12 @@ BELOW_SHARE = 0.15
 blocks or replicas. The requests are then placed in the order of the starts that it finds."""
 
 FIRST_CYCLES, FIRST_SHARE = 16, 0.1
-"""For memory in blocks or replicas: number of local-search runs before the linear relaxation, and
-largest share of the remaining time for them."""
+"""For memory in blocks or replicas, before the linear relaxation. `FIRST_CYCLES`: number of runs of
+local search. `FIRST_SHARE`: largest share of the remaining time for these runs."""
 
 FINE, COARSE, LARGE = 1e-5, 1e-3, 500
-"""Relative accuracies of the bound at which the relaxation counts as solved in a solve. `COARSE`
-suffices for more than `LARGE` requests, or if only heuristics use the result."""
+"""The linear relaxation counts as solved at this relative accuracy of its bound: `COARSE` for more
+than `LARGE` requests or if only heuristics use the result, else `FINE`."""
 
 
 def refusal(interval: Interval) -> str | None:
@@ -184,12 +184,13 @@ class TotalLatency:
             steps.insert(0, self._anneal)
         share *= self._is_ruined
         self._schedules = Background(interval, search.cores, *steps, share=share)
-        # The linear relaxation, its latest result, and whether that is accurate enough or final.
+        # The linear relaxation, its latest result, and whether this result is accurate enough, or
+        # final.
         self._relaxation: TokenRelaxation | None = None
         self._relaxed: Relaxation | None = None
         self._is_relaxed = False
-        # The searches, and the results of the relaxation that guide them, by the interval that gets
-        # the schedules: that of the solve, or one in the second thread.
+        # For each interval to which schedules are offered (that of the solve, or that of the second
+        # thread): its search, and the result of the linear relaxation that guides this search.
         self._searches: dict[Interval, Improvement] = {}
         self._followed: dict[Interval, Relaxation] = {}
         self._graphs = GraphSearch(interval)
@@ -299,10 +300,10 @@ class TotalLatency:
     def _improve_prices(self) -> None:
         """Run an ascent in state prices, and record the lower bound that they prove and its gain.
 
-        Each ascent has twice as many steps as the one before, at each width, the number of
-        consecutive epochs with equal prices. The gain is the increase of the lower bound by the
-        ascent. For the first ascent it is the whole bound. Once an ascent gained at most
-        `SETTLED` times the upper bound, no further ascent runs.
+        The width of an ascent is the number of consecutive epochs with equal prices. It is halved
+        during the ascent. At each width, an ascent has twice as many steps as the ascent before.
+        The gain is the increase of the lower bound by the ascent, or the whole bound for the first
+        ascent. Once an ascent gained at most `SETTLED` times the upper bound, no further one runs.
         """
         interval, ascent = self._interval, self._ascent
         if self._ascents and self._gain <= SETTLED * interval.upper_bound:
@@ -328,7 +329,7 @@ class TotalLatency:
         interval.prove(min(bound, interval.upper_bound), STATE_PRICES, proof=StatePrices(Q))
 
     def _search_states(self) -> None:
-        """Search all partial schedules for growing budgets (upper limits) of total latency.
+        """Search exactly over partial schedules, with growing budgets (limits on total latency).
 
         If a search for one budget covers all schedules and finds none, every schedule has a larger
         total latency. The searches for all budgets together visit at most `SEARCHED_STATES` partial
@@ -356,9 +357,9 @@ class TotalLatency:
     def _search_graphs(self) -> None:
         """Search path graphs, which contain all schedules up to a total latency as paths.
 
-        Path graphs wait until state prices have nearly converged, or a graph is expected to be
-        small. After the first ascent, its gain is the whole bound, and does not show whether the
-        prices have converged.
+        They are built once state prices have nearly converged, or if a graph is expected to be
+        small. Prices have converged if the last ascent in them gained little. The first ascent does
+        not show this: its gain is the whole bound.
         """
         interval, graphs, root = self._interval, self._graphs, self._root_bound
         is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
@@ -386,9 +387,10 @@ class TotalLatency:
         """Search for a while, and offer better schedules to ``interval``.
 
         The first call for an ``interval`` builds first schedules: by beam search, or by local
-        search for memory in blocks or replicas. The first call with a new result of the linear
-        relaxation follows it. Every other call makes ``runs`` runs of local search. If ``runs`` is
-        None, the runs end when nothing is gained, or at the time limit if the relaxation is solved.
+        search for memory in blocks or replicas. If the linear relaxation has a new result, the next
+        call uses it as a guide (`_follow`). Every other call makes ``runs`` runs of local search.
+        If ``runs`` is None, the runs end when nothing is gained, or at the time limit if there is
+        one and the relaxation is solved.
         """
         limited = interval.clock.limit_left() is not None
         if interval not in self._searches:

@@ -72,22 +72,22 @@ LARGEST_PROGRAM = 3_000_000
 program only if its memory constraints have at most this many non-zeros."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
-"""Names of two lower bounds on the number of late requests: the number late even if served alone,
-and the number left if requests of the smallest volumes fill the memory of all rounds."""
+"""Names of two lower bounds on the number of late requests. `ALONE`: requests late even if served
+alone. `VOLUMES`: requests left over if those of least tokens x rounds fill the memory."""
 
 ROOM = 2
 """Idle gaps are shortened: from the last arrival before a gap to the next arrival, ROOM rounds are
 kept per output token of the requests that arrive between the previous gap and this one."""
 
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
-"""Shares of the remaining time: for the search for schedules before the price ascents, for the
-ascent in state prices, and for the search for schedules before an integer program."""
+"""Shares of the remaining time. `FIRST_SHARE`: search for schedules before price ascents.
+`STATES_SHARE`: ascent in state prices. `SEARCH_SHARE`: search before the integer program."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request, in rounds, in the ascent in state prices, which counts in rounds."""
+"""Cost of a late request in the ascent in state prices. Unit: rounds, as for these prices."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""Factor on temperatures and step sizes in each stage of the state price ascent; steps a stage."""
+"""State price ascent: in each stage, factor on temperatures and step sizes, and number of steps."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
@@ -171,15 +171,16 @@ class _OnTime:
         self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
-        # The best prices and bound so far, from which the integer program leaves out starts.
+        # Best memory prices so far, and best lower bound from state prices (None if there is none).
+        # They exclude starts from the integer program.
         self._prices = NO_PRICES
         self._late: _Late | None = None
 
     def run(self) -> None:
         """Improve both bounds on the number of late requests, by several methods in turn.
 
-        Find first schedules, improve prices, which prove lower bounds, find more schedules, and
-        solve the integer program if it is small enough.
+        First build schedules. Then improve prices, which prove lower bounds. Then search for more
+        schedules, and solve the integer program if it is small enough.
         """
         counts = self._last - self._instance.arrival_times + 1
         has_states = fits(self._below, self._rounds)
@@ -398,7 +399,7 @@ class _Late:
         """
         s, o, a, _ = instance.columns
         Q, W = ascent.integer_prices()
-        # ``start_values`` also counts the latency of each start.
+        # The costs of `start_values` include the latency of each start. Subtract it.
         P, _ = start_values(Q, s, o, a)
         P -= SCALE * (np.arange(P.shape[1]) + (o - a)[:, np.newaxis])
         rows = zip(P, a.tolist(), last.tolist(), strict=True)

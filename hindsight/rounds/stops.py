@@ -41,12 +41,12 @@ LARGEST_TABLE_WORK = 100_000_000
 """Largest (rounds) x (memory limit) x (all output tokens) for price tables and exact search."""
 
 ASCENT, HEAT = 200, 0.03
-"""Number of steps of the price ascent in the first phase, and value of both its first temperature
-and its first step size, in rounds. Each later phase doubles the number and halves the value."""
+"""`ASCENT`: steps of the price ascent in the first phase, doubled by each later phase. `HEAT`: its
+first temperature and first step size, in rounds, halved by each later phase."""
 
 BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
-"""Largest number of states per round in the beam search of phase 0, in the exact search of phase 0,
-and in any search. Each phase doubles the first number and multiplies the second one by four."""
+"""Most states per round. `BEAM`: in the beam search of phase 0, doubled by each phase. `STATES`: in
+the exact search of phase 0, multiplied by 4 by each phase. `MOST_STATES`: in any search."""
 
 CYCLES, SHARE = 8, 0.3
 """`CYCLES`: number of annealings after which a solve without a time limit ends, if no method can
@@ -141,7 +141,10 @@ class _Bounds:
         return prices
 
     def improve(self) -> None:
-        """Improve the prices, then search over states."""
+        """Run a phase: improve the prices, then search over states.
+
+        A state is the number of tokens that each request has produced.
+        """
         self._improve_prices()
         if not self._interval.is_done():
             self._search_states()

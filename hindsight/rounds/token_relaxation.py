@@ -28,10 +28,10 @@ from instances import Instance
 from instances.arrays import FloatArray
 
 FIRST_HEAT = 0.13
-"""Temperature of the smoothed dual function at first. Unit: mean output length x mean weight."""
+"""First temperature of the smoothed dual function. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""First price of a token in each round, if it proves most. Unit: mean of weight / (s + o / 2)."""
+"""Equal first price in all rounds, used if it proves most. Unit: mean of weight / (s + o / 2)."""
 
 COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
@@ -208,15 +208,18 @@ class TokenRelaxation:
         self._offer_value(latest)
 
     def _offer_value(self, value: float) -> None:
-        """Offer and report the present prices if ``value``, their bound in floats, is the best."""
+        """Offer and report the present prices if the bound that they prove is the best so far.
+
+        ``value`` is this bound, computed in floats.
+        """
         if value > self._value and self._offer(self._dual.prices(self._x)):
             self._report("prices")
 
     def _offer(self, prices: FloatArray) -> bool:
         """Compute, in exact arithmetic, the lower bound that prices of rounds 1, 2, ... prove.
 
-        Return True if ``prices`` prove a larger bound than all earlier prices. They are then kept
-        as the best prices. Return False if not, or if the clock stops the computation.
+        If ``prices`` prove a larger bound than all earlier prices, keep them as the best prices and
+        return True. Return False otherwise, or if the clock stops the computation.
         """
         exact = tokens.round_prices(prices, self.instance, LARGEST_DENOMINATOR)
         options: Any = {"classes": self._classes, "should_stop": self.clock.must_stop}
