@@ -31,7 +31,9 @@ BACKGROUND = "background"
 
 
 class Part(NamedTuple):
-    """A part of a solve.
+    """A part of a solve: a function, and when and how long it runs.
+
+    A turn of the solve runs all its parts once, one after another.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class Part(NamedTuple):
     phase : str
         Name of the part in progress reports.
     share : float, default 1.0
-        Largest share of the time left that the part gets.
+        Largest share of the time left that the part gets in each turn.
     fits : bool, default True
         Whether the part is for the present problem. Parts that do not fit are left out.
     once : bool, default False
@@ -60,7 +62,9 @@ def run_turns(
     again: Callable[[], bool] = never,
     patience: int | None = None,
 ) -> None:
-    """Run parts in turns until the solve is done or another turn does not help.
+    """Run the parts of a solve in turns until the solve is done or another turn does not help.
+
+    A turn runs each part once.
 
     Parameters
     ----------
@@ -69,10 +73,10 @@ def run_turns(
     parts : Iterable[Part]
         The parts, in the order in which they run.
     again : Callable[[], bool], default never
-        Called after each turn: whether another turn may help.
+        Called after each turn. It returns whether another turn may help.
     patience : int or None, default None
-        Number of consecutive turns without progress that end a solve without a time limit. None:
-        any number.
+        A solve without a time limit ends after this many consecutive turns that improved no bound.
+        None: no such limit.
     """
     left, fruitless, clock = [part for part in parts if part.fits], 0, interval.clock
     while True:
@@ -117,7 +121,8 @@ class Background:
     ) -> None:
         self._interval, self._cores, self._steps, self._share = interval, cores, steps, share
         self._begun, self._spent = math.inf, 0.0
-        # Queue of length 1: a better schedule replaces the one before.
+        # Latest schedule from the second thread that is not yet offered to the solve. The queue has
+        # length 1, so a better schedule replaces the one before.
         self._found: deque[Any] = deque(maxlen=1)
         self._over = Event()
         self._thread: Future[None] | None = None
@@ -164,14 +169,17 @@ class Background:
                     return
 
     def _take(self) -> None:
-        """Offer the latest schedule from the second thread; raise the error that ended it."""
+        """Offer the latest schedule from the second thread to the solve, if there is a new one.
+
+        If an error has ended the second thread, raise this error.
+        """
         if self._found:
             self._interval.offer(self._found.popleft())
         if self._thread is not None and self._thread.done():
             self._thread.result()
 
     def wait(self) -> None:
-        """Take schedules from the second thread until it has ended or the solve is done."""
+        """Offer schedules from the second thread to the solve until one of the two has ended."""
         thread = self._thread
         while thread is not None and not self._interval.is_done():
             if not wait([thread], SLICE_SECONDS).not_done:
@@ -179,7 +187,7 @@ class Background:
             self._take()
 
     def advance(self) -> None:
-        """Run the first step of the search now, unless a second thread runs the steps."""
+        """Run the first step of the search for schedules, unless a second thread runs the steps."""
         if self._thread is None:
             self._steps[0](self._interval)
 

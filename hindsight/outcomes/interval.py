@@ -337,7 +337,7 @@ class Interval:
         Parameters
         ----------
         news : str
-            Words for the bound that has just improved, with which the error message begins.
+            Name of the bound or schedule that has just improved. The error message begins with it.
 
         Raises
         ------
@@ -356,7 +356,10 @@ class Interval:
             self._report(self.log[-1])
 
     def _report_compilation(self, _: str, is_ready: bool) -> None:
-        """Report the present bounds when a loop is compiled, and again when it is ready."""
+        """Report the present bounds when the compilation of a loop begins, and when it has ended.
+
+        ``is_ready`` is True if it has ended.
+        """
         if self._has_interval:
             news = self._progress()
             self._report(news if is_ready else replace(news, phase="compiling a loop (once)"))

@@ -23,7 +23,7 @@ LARGEST_MOVED = 50_000_000
 
 
 class Proof(ABC):
-    """A proof of a lower bound on total latency, in integers.
+    """A proof of a lower bound on total latency. Its numbers are integers, so checks are exact.
 
     Attributes
     ----------
@@ -36,7 +36,10 @@ class Proof(ABC):
 
     @property
     def steps(self) -> tuple[Proof, ...]:
-        """Return this proof and the simpler ones that it includes, the simplest first."""
+        """Return this proof and the simpler proofs that it includes, the simplest first.
+
+        For example, a proof by a path graph includes the state prices of that graph.
+        """
         return (self,)
 
     def moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
