@@ -51,37 +51,37 @@ from instances.problem.fleet_schedule import by_replica
 
 OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
-alone. `PRICES`: bound that prices of machine time prove, which a dual ascent finds."""
+alone. `PRICES`: bound proved by prices of machine time, which a dual ascent finds."""
 
 OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), (1.0, 0.5)
-"""Shares of the time left that each step gets: first schedules, then the ascent of prices (without
-and with deadlines), then the computation of the lower bound (without and with deadlines)."""
+"""Shares of the time left. `OPENING_SHARE`: for first schedules. `ASCENT_SHARE`: for price ascents,
+without and with deadlines. `EVALUATION_SHARE`: for the lower bound, without and with deadlines."""
 
 MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
 
 CELLS, LEVEL_CELLS, MOST_CELLS = 3, 12, 1 << 16
-"""`CELLS`: approximate number of price cells (intervals of constant price) in the mean latency, at
-first. `LEVEL_CELLS`: with deadlines, that in the median time from arrival to deadline instead.
-`MOST_CELLS`: largest number of cells in all."""
+"""A price cell is an interval of constant price. Its first length is (mean latency) / `CELLS` or,
+with deadlines, (median time from arrival to deadline) / `LEVEL_CELLS`, both approximately.
+`MOST_CELLS`: largest number of price cells from time 0 to the last price."""
 
 TURNS = 120
-"""Largest number of passes of a price ascent with one length of price cells. With a time limit, 4
-times as many. A pass computes the least cost, with payments, of each request at present prices."""
+"""Largest number of passes of a price ascent at one length of price cells, and 4 times as many with
+a time limit. A pass computes the least cost of each request, with what it pays at the prices."""
 
 PROBE_TURNS = 3
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
 time). The ascent continues only with the minorant whose lower bound on the cost is then largest."""
 
 CYCLES = 2
-"""Number of annealings of the schedule if there is no time limit."""
+"""Number of simulated annealings that improve the schedule if there is no time limit."""
 
 FINER_TURNS, FINEST_CELL, STALL_GAIN = 40, 8.0, 2e-4
 """After every `FINER_TURNS` passes over all requests, a price ascent halves its price cells
-(intervals of constant price) if there is time for as many passes with them. A cell lasts at least
-`FINEST_CELL` times d0, the seconds of a round without tokens: with shorter ones prices that fall
-and rise from cell to cell prove less. If cells are not halved, the ascent ends once such passes
-raise its lower bound by at most `STALL_GAIN` times that bound."""
+(intervals of constant price) if there is time for as many passes with halved ones. A cell lasts at
+least `FINEST_CELL` times d0, the seconds of a round without tokens. With shorter cells, prices that
+fall and rise from cell to cell prove less. If cells are not halved, the ascent ends once
+`FINER_TURNS` passes raise its lower bound by at most `STALL_GAIN` times that bound."""
 
 GRIDS = (
     (0.4, 64, 1.3),
@@ -97,11 +97,11 @@ consecutive rounds of a request whose payments are bounded together, and largest
 length - d0) between rounds whose payments one tangent bounds (`PricedValues`)."""
 
 LARGEST_WINDOW = 1 << 22
-"""Time grids on which one request needs more grid points than this are not used."""
+"""Largest number of grid points of one request. A time grid that needs more is not used."""
 
 
 def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True) -> None:
-    """Solve a problem in seconds: improve its lower and upper bound.
+    """Improve the lower and the upper bound of a problem whose times are in seconds.
 
     Return once the bounds meet, the time is up, or no method is left that could improve them.
 
@@ -135,8 +135,9 @@ def grids(
 ) -> Iterator[tuple[float, int, float]]:
     """Yield the parameters of the time grids for the lower bound by prices, the coarsest first.
 
-    Each item has the parameters ``step`` (seconds), ``size`` and ``spread`` of `PricedValues`,
-    which computes this bound. ``minorant`` is the lower bound on the batch time that it uses.
+    `PricedValues` computes this bound. Each item has its parameters ``step`` (seconds between two
+    grid points), ``size`` and ``spread``, the last two as in `GRIDS`. ``minorant`` is the affine
+    lower bound on the batch time for which the prices were computed.
     """
     for overhead_steps, size, spread in GRIDS:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
@@ -144,7 +145,7 @@ def grids(
 
 
 class _Search:
-    """Solver for one problem in seconds.
+    """Solver for one problem whose times are in seconds.
 
     It finds first schedules, computes lower bounds without and with prices, and improves the
     schedules by annealing.
@@ -160,9 +161,11 @@ class _Search:
         self._threads = search.cores
         recomputes = interval.problem.preemption == "recompute"
         self._keys = KeySearch(workload, search.seed, recomputes=recomputes, limits=self._limits)
-        # The search for schedules always has a thread of its own if the goal is total latency.
+        # Two threads: if the goal is total latency, the search for schedules runs in a second one,
+        # even with a single core.
         self._schedules = Background(interval, 2, self._find)
-        # The ascent with the highest estimate of the bound, among those of all minorants.
+        # A minorant is an affine lower bound on the batch time. Of the price ascents, one for each
+        # minorant, this is the one with the highest estimate of the lower bound on the cost.
         self._best_ascent: RoundLengthAscent | None = None
 
     def run(self) -> None:
@@ -188,9 +191,11 @@ class _Search:
             run_turns(interval, parts)
 
     def _find(self, interval: Interval) -> bool:
-        """Search for schedules until nothing is gained, and offer each better one to ``interval``.
+        """Search for schedules, and offer each better one to ``interval``.
 
-        This runs in a second thread if the goal is total latency.
+        End when the solve is done, when several annealings in a row have found no better schedule
+        or, without a time limit, after `CYCLES` annealings. Return False, which ends a `Background`
+        search. This runs in a second thread if the goal is total latency.
         """
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         stop = interval.is_done
@@ -202,7 +207,10 @@ class _Search:
         return False
 
     def _offer_best(self, interval: Interval) -> None:
-        """Offer the best schedule so far, of the requests on time, if it has any."""
+        """Offer the best schedule so far to ``interval``.
+
+        With deadlines, it has only the requests on time. If there are none, nothing is offered.
+        """
         best = self._keys.on_time()
         if best is not None:
             interval.offer(best[0], None if self._limits is None else best[1])
@@ -215,7 +223,8 @@ class _Search:
                 late = int((Deadlines.of(workload, minorant, limits, math.inf).known == 1).sum())
                 interval.prove(late, OWN_TIME)
         elif self._minorants:
-            # Bounds on total latency if every output is one token bound the times to first token.
+            # If every output were one token, each latency would be a time to first token. So lower
+            # bounds on the total latency of these requests bound the sum of times to first token.
             one_token = workload.replaced(output_lengths=[1] * len(workload))
             first = machine_bounds(one_token, workload.batch_time)
             interval.first_token_bound = rounded_down(max(first.values()) / len(workload))
@@ -242,7 +251,8 @@ class _Search:
         ascent = max(ascents, key=lambda one: one.estimate)
         limited = clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
-        # With deadlines, price cells are never halved: finer cells would give weaker bounds.
+        # ``parts``: largest number of pieces into which repeated halving may cut a price cell. With
+        # deadlines, price cells are never halved: shorter cells would give weaker bounds.
         parts = 1 if ascent.deadlines else 64 if limited else 8
         finest = max(FINEST_CELL * ascent.minorant.d0, ascent.horizon / MOST_CELLS)
         finest = max(finest, ascent.cell / parts)
@@ -254,7 +264,8 @@ class _Search:
                 return
             if (ascent.turns - first) % (FINER_TURNS * ascent.subsets):
                 continue
-            # With halved price cells, as many turns take about three times as long.
+            # ``lasts``: expected seconds of the next `FINER_TURNS` passes with halved price cells.
+            # They take about three times as long as the last ones.
             lasts = 3 * (clock.seconds() - began)
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached, began = ascent.estimate, clock.seconds()
@@ -308,8 +319,8 @@ class _Search:
             values = own_times(workload, minorant)[1] * (1 - ROUNDING)
             interval.proof = SecondsProof(prices, minorant, allowance)
         else:
-            # ``allowance``: seconds after its arrival until which the least cost of a request from
-            # each moment on is computed. They end after its deadline.
+            # The least cost of a request from time t on is computed for each grid point t from its
+            # arrival until ``allowance`` seconds later, which is shortly after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
         # Compute a lower bound on the least cost V_i of each request i, with its payments, in order
         # of output length. A finer grid raises each bound by about the same share. But for long
