@@ -26,7 +26,7 @@ BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 
 MOST_NODES, SHARE = 200_000_000, 0.6
 """`MOST_NODES`: most nodes of a path graph. `SHARE`: share of free memory and of the time left for
-one graph. The first graph, whose size is unsure, may have `FIRST_PART` of the nodes that fit."""
+one graph. The first graph, whose size is unsure, may have `FIRST_PART` x the nodes that fit."""
 
 FIRST_PART = 0.03
 
@@ -39,7 +39,7 @@ CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 LEAST_ROOM, ROOM = 1_000_000, 5.0
-"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM` nodes."""
+"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM`."""
 
 BEYOND = 2.0
 """The whole size of a path graph abandoned at N nodes is estimated as BEYOND * N nodes."""
