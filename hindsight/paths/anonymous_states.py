@@ -36,7 +36,7 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class AnonymousStates(NamedTuple):
-    """Anonymous states of one epoch, and tables of their largest total prices.
+    """Anonymous states of one epoch, and tables of largest total prices of those that fit together.
 
     An epoch is the time between two rounds. The path graph records the starts of the *followed*
     requests only. All other requests are *anonymous*: the graph only knows in which states (m, r)
@@ -87,10 +87,10 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Allocate the arrays of `AnonymousStates`, for a path graph whose nodes record some starts.
+    """Allocate the arrays of `AnonymousStates`, for a path graph that records some starts.
 
-    An anonymous state is a state (tokens held, rounds to go) of a request whose start the nodes do
-    not record.
+    An anonymous state is a state (tokens held, rounds to go) of a request whose start the nodes of
+    the graph do not record.
 
     Parameters
     ----------
@@ -101,7 +101,8 @@ def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> An
     memory_limit : int
         Memory limit M in tokens.
     size : int
-        Approximate size of the arrays in bytes, which limits the number of price tables.
+        Approximate size of the arrays in bytes. It determines for how many price tables there is
+        room.
     """
     side = memory_limit + 1
     counts = 1 + np.minimum(most + 1, memory_limit // np.maximum(1, np.arange(longest + 1)))
@@ -163,11 +164,10 @@ def _begin(states: AnonymousStates) -> None:
     """Discard all tables of largest prices, and compute the table without followed requests.
 
     Followed requests are those whose starts the path graph records, and all others are anonymous.
-    In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
-    price at each epoch (time between two rounds). The table of a set of followed requests has, for
-    each epoch, the largest total price of states of anonymous requests that fit in memory with it.
-    The tables form a tree (`AnonymousStates`), whose root is the table computed here, for the empty
-    set.
+    In state (m, r) a running request holds m tokens and has r rounds to go. Each state has a price
+    at the present epoch (time between two rounds). The table of a set of followed requests has the
+    largest total prices of states of anonymous requests that fit in memory with this set. The
+    tables form a tree (`AnonymousStates`). Its root is the table computed here, for the empty set.
     """
     for slot in range(len(states.keys)):
         states.keys[slot] = -1

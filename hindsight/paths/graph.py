@@ -83,21 +83,21 @@ from .layer_kernels import extend_sets, join_parents, store_epoch
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Largest number of graph nodes whose predecessors are found between polls of ``should_stop``."""
+"""Most graph nodes for which predecessors are found between two calls of ``should_stop``."""
 
 TABLE_BYTES = 400_000_000
-"""Approximate size in bytes of `AnonymousStates.tables`, the largest total prices of requests that
-fit into memory together, among those whose starts the nodes of a path graph do not record."""
+"""Approximate size in bytes of `AnonymousStates.tables`: largest total prices of requests that fit
+into memory together. Only requests count whose starts the nodes of a path graph do not record."""
 
 CELLS_AT_ONCE = 2_000_000
-"""Largest number of entries of `AnonymousStates.tables` computed between two polls of
+"""Largest number of entries of `AnonymousStates.tables` computed between two calls of
 ``should_stop`` while a graph is built, if each graph node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
-"""Largest number of nodes N of a path graph. Arrays with 2 N entries must have int32 indices."""
+"""Largest number of nodes N of a path graph. The indices of 2 N array entries must fit in int32."""
 
 NEVER = 1 << 50
-"""Cost above all real ones, of starts that no schedule within the limit on total latency has."""
+"""Cost, above all real ones, that marks starts which no schedule within the latency limit has."""
 
 
 class TooLargeError(Exception):
@@ -230,12 +230,13 @@ def finer_graph(
     most_nodes: int,
     should_stop: Callable[[], bool],
 ) -> layers.PathGraph | None:
-    """Build a path graph that follows more requests than a coarser one.
+    """Build a path graph that records the starts of more requests than a given, coarser graph.
 
-    A path graph contains all schedules within the limit on total latency as paths. It *follows* a
-    request if its nodes record the start of the request while it runs. The least costs of paths in
-    the coarser graph are lower bounds on those in the finer graph. A node of the finer graph is not
-    built if they show that every path through it costs more than a schedule within the limit.
+    A path graph contains all schedules within the limit on total latency as paths. Its *followed*
+    requests are those whose starts its nodes record while these requests run. The least costs of
+    paths in the coarser graph are lower bounds on those in the finer graph. A node of the finer
+    graph is not built if these bounds show that every path through the node costs more than the
+    path of any schedule within the limit.
 
     Parameters
     ----------
@@ -244,13 +245,14 @@ def finer_graph(
     coarse : PathGraph
         Coarser graph. Every schedule within the limit is one of its paths.
     followed : bool array, shape (n,)
-        Requests that the coarser graph follows.
+        Whether each request is followed in the coarser graph.
     added : int64 array
-        Indices of the further requests that the finer graph follows, in increasing order. They
+        Indices of the requests that are followed in the finer graph only, in increasing order. They
         contain all or none of each class of identical requests.
     u : int64 array, shape (n,)
         Start prices u_i, the multipliers of "request i starts once", in units of 1 / SCALE rounds.
-        For requests that the coarser graph does not follow they are `PricedInstance.first_prices`.
+        Requests that are not followed in the coarser graph have the prices
+        `PricedInstance.first_prices`.
     most_nodes : int
         Largest number of nodes of the finer graph. Each epoch (time between two rounds) may have at
         most max(4096, most_nodes // 8) of them.
@@ -314,9 +316,10 @@ def _first_epoch(
     u: IntArray,
     most_nodes: int,
 ) -> tuple[layers.Extension, layers.Found, layers.PathGraph]:
-    """Return inputs and workspace for the nodes of an epoch, and a graph of the last epoch only.
+    """Return the inputs, the workspace and the graph with which `finer_graph` starts.
 
-    The graph has one node, at the last epoch (time between two rounds), at which no request runs.
+    An epoch is the time between two rounds. The inputs and the workspace are those of the functions
+    that build the nodes of one epoch. The graph has one node: the last epoch, when no request runs.
     Its arrays have room for ``most_nodes`` further nodes.
     """
     room, most, limit = max(4096, most_nodes // 8), priced.most_at_once, priced.columns.memory_limit

@@ -33,10 +33,11 @@ STARTS = (1 << START_BITS) - 1
 
 
 class _Sums(NamedTuple):
-    """Sums over the requests that run at epoch tau in the path graph's node being built.
+    """Sums over the requests that run at epoch tau in the node that is being built.
 
-    Epoch tau is the time between rounds tau and tau + 1. A node is an epoch and the set of requests
-    that run then, with their starts. Only requests are counted whose starts the graph records.
+    Epoch tau is the time between rounds tau and tau + 1. A node of the path graph is an epoch and
+    the set of requests that run then, with their starts. Only requests whose starts the graph
+    records are counted.
 
     Attributes
     ----------
@@ -161,7 +162,7 @@ def _complete_coarser(
 
 @step
 def _next_added(given: Extension, q: int, begin: int, sums: _Sums, most: int) -> int:
-    """Return the position in ``given.added`` of the next request that may complete in tau + 1 too.
+    """Return the position in ``given.added`` of the next request that may end in round tau + 1.
 
     Epoch tau is the time between rounds tau and tau + 1. ``given.added`` has the requests whose
     starts this graph records and the coarser graph does not. Return the first position >= ``begin``

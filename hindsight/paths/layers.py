@@ -31,11 +31,11 @@ Shorts = npt.NDArray[np.int16]
 class PathGraph(NamedTuple):
     """Path graph: all schedules within a limit on total latency are among its paths.
 
-    A graph *follows* the requests whose starts its nodes record. Epoch tau is the time between
-    rounds tau and tau + 1. A node is an epoch tau and the set of followed requests that run then,
-    with their starts. There are two kinds of arcs: to a node at the same epoch in which one more
-    request starts, and to a node at the next epoch. Node N - 1 is the beginning of all paths, and
-    node 0 their end.
+    The *followed* requests of a graph are those whose starts its nodes record. Epoch tau is the
+    time between rounds tau and tau + 1. A node is an epoch tau and the set of followed requests
+    that run then, with their starts. There are two kinds of arcs: to a node at the same epoch in
+    which one more request starts, and to a node at the next epoch. Node N - 1 is the beginning of
+    all paths, and node 0 their end.
 
     Attributes
     ----------
@@ -78,19 +78,19 @@ COLUMNS = (np.int32, np.int32, np.int16, np.int16, np.int64, np.int32, np.int16)
 
 
 class CoarserGraph(NamedTuple):
-    """Path graph that follows fewer requests than the graph being built.
+    """Path graph that records the starts of fewer requests than the graph being built.
 
-    An epoch is the time between two rounds. A graph *follows* a request if its nodes record the
-    start of the request while it runs. Let y be a node of the graph being built, and y' the node of
-    the coarser graph with the same requests except those that only the graph being built follows.
-    The least cost of a path to y' is a lower bound on the cost of paths to y.
+    An epoch is the time between two rounds. The *followed* requests of a graph are those whose
+    starts its nodes record while these requests run. Let y be a node of the graph being built, and
+    y' the node of the coarser graph with the same requests, without those that are not followed
+    there. The least cost of a path to y' is a lower bound on the cost of paths to y.
 
     Attributes
     ----------
     graph : PathGraph
         The coarser graph.
     followed : bool array, shape (n,)
-        Whether the coarser graph follows each request.
+        Whether each request is followed in the coarser graph.
     first, earlier : int64, int32 array
         Nodes grouped by their successor at the next epoch (``graph.later``). Node g is the
         successor of the nodes earlier[first[g]:first[g + 1]].
@@ -109,8 +109,9 @@ class CoarserGraph(NamedTuple):
 class Sets(NamedTuple):
     """Nodes of a path graph at one epoch: sets of followed requests that run, with their starts.
 
-    An epoch is the time between two rounds. A graph *follows* the requests whose starts its nodes
-    record. ``capacity`` is the largest number of nodes for which the arrays have room.
+    An epoch is the time between two rounds. The *followed* requests of a graph are those whose
+    starts its nodes record. ``capacity`` is the largest number of nodes for which the arrays have
+    room.
 
     Attributes
     ----------
@@ -198,8 +199,8 @@ class Blocks(NamedTuple):
 class Extension(NamedTuple):
     """Inputs of the step that adds the nodes at epoch tau to a path graph.
 
-    A graph *follows* the requests whose starts its nodes record. Epoch tau is the time between
-    rounds tau and tau + 1.
+    The *followed* requests of a graph are those whose starts its nodes record. Epoch tau is the
+    time between rounds tau and tau + 1.
 
     Attributes
     ----------
@@ -225,7 +226,7 @@ class Extension(NamedTuple):
     blocks : Blocks
         Memory of the requests, in whole blocks.
     added : int64 array
-        Requests that this graph follows and the coarser graph does not, in increasing order.
+        Requests that are followed in this graph but not in the coarser graph, in increasing order.
     kinds : int64 array, shape (n,)
         Number of the class of each request. Identical requests are of one class.
     keys : uint64 array, shape (n, epochs + 1)
@@ -235,7 +236,7 @@ class Extension(NamedTuple):
         Entry nodes of epoch tau + 1: those in which no request starts at tau + 1. Arcs from nodes
         at tau lead to them.
     coarser : CoarserGraph
-        Graph that follows fewer requests. The costs of its paths show which nodes need not be
+        Graph with fewer followed requests. The costs of its paths show which nodes need not be
         built.
     """
 
@@ -255,11 +256,11 @@ class Extension(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Workspace: the requests that run at epoch tau in the path graph's node being built.
+    """Workspace: the requests that run at epoch tau in the node that is being built.
 
     Epoch tau is the time between rounds tau and tau + 1. Only followed requests are listed: those
-    whose starts the graph records. In each array, the requests that also run at tau + 1 come first,
-    and those that complete in round tau + 1 come after them.
+    whose starts the path graph records. In each array, the requests that also run at tau + 1 come
+    first, and those that complete in round tau + 1 come after them.
 
     Attributes
     ----------
@@ -269,7 +270,7 @@ class Members(NamedTuple):
         For each request that completes in round tau + 1: its index, and its position in
         `Extension.added` if it is in that array. Entries of other requests are not used.
     order : int64 array
-        Workspace of `heaviest_beside`.
+        Array in which `heaviest_beside` sorts these requests.
     """
 
     held: IntArray
@@ -280,9 +281,9 @@ class Members(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Output arrays and workspace for the nodes of a path graph at one epoch.
+    """Output arrays and workspace for the nodes of a path graph at one epoch tau.
 
-    An epoch is the time between two rounds.
+    Epoch tau is the time between rounds tau and tau + 1.
 
     Attributes
     ----------

@@ -185,13 +185,13 @@ def keep_nodes(graph: PathGraph, chosen: IntArray) -> PathGraph:
 
 
 class Split(NamedTuple):
-    """Copies of the nodes of a path graph that also record which requests have been started.
+    """Copies of the nodes of a path graph, which record more than the nodes themselves.
 
-    A node of a path graph records which requests run, but not which have completed. For *tracked*
-    requests, its copies also record whether they have been started: there is one copy for each set
-    of tracked requests that paths to the node have started. Below, an *old* node is one of the N
-    nodes of the graph, and a *new* node is one of the copies. ``capacity`` is the largest number of
-    copies.
+    A node records which requests run, but not which have completed. Its copies also record, for
+    some *tracked* requests, whether the paths to the copy have started them. A node has one copy
+    for each set of tracked requests that some path to the node has started. Below, an *old* node is
+    one of the N nodes of the graph, and a *new* node is one of the copies. ``capacity`` is the
+    largest number of copies.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class Split(NamedTuple):
 
 
 SPLIT_COLUMNS = (np.int32, np.int32, np.uint64, np.int64, np.int32, np.int32, np.bool_)
-"""Types of the arrays of `Split` with one entry per node copy: all fields but the first."""
+"""Types of the arrays of `Split` with an entry for each copy of a node: all but the first."""
 
 
 class Tracking(NamedTuple):
@@ -266,9 +266,10 @@ class Tracking(NamedTuple):
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
     """Write a copy of graph node h, as entry ``count`` of the arrays ``split``.
 
-    Tracked requests have a bit in ``mask``. The copy is for paths to node h that have started
-    exactly those tracked requests whose bit is 1. ``cost`` is the least cost of such a path.
-    ``parent`` is the copy from which a path reaches this one by a start at the same epoch, or -1.
+    A copy stands for all paths to the node that have started the same *tracked* requests. Each
+    tracked request has a bit in ``mask``, which is 1 if the paths have started it. ``cost`` is the
+    least cost of such a path. ``parent`` is the copy from which a path reaches this one by a start
+    at the same epoch, or -1.
     """
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
@@ -280,10 +281,10 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Add the node copies that one more start at the same epoch reaches from node copy x.
 
-    A node is an epoch (time between two rounds) and the set of requests that run then. A copy
-    of a node stands for all paths to it that have started the same tracked requests.
-    ``count`` is the number of copies in ``split`` before this call. Return their number after the
-    call, or -1 if the arrays are full.
+    A node is an epoch (time between two rounds) and the set of requests that run then. A copy of a
+    node stands for all paths to the node that have started the same *tracked* requests (those with
+    a bit in ``track.bits``). ``count`` is the number of copies in ``split`` before this call.
+    Return their number after the call, or -1 if the arrays are full.
     """
     g, mask, cost = split.old[x], split.masks[x], split.costs[x]
     for c in range(track.first[g], track.first[g + 1]):
@@ -306,10 +307,10 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
 def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
     """Link node copy x to the copy that it reaches at the next epoch. Add that copy if missing.
 
-    A node is an epoch (time between two rounds) and the set of requests that run then. A copy
-    of a node stands for all paths to it that have started the same tracked requests.
-    ``count`` is the number of copies in ``split`` before this call. Return their number after the
-    call, or -1 if the arrays are full.
+    A node is an epoch (time between two rounds) and the set of requests that run then. A copy of a
+    node stands for all paths to the node that have started the same *tracked* requests (those with
+    a bit in ``track.bits``). ``count`` is the number of copies in ``split`` before this call.
+    Return their number after the call, or -1 if the arrays are full.
     """
     g = split.old[x]
     h = graph.later[g]
@@ -335,7 +336,7 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 
 @njit
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
-    """Copy each node of a path graph for each set of tracked requests that paths to it started.
+    """Copy each graph node once for each set of tracked requests that paths to the node started.
 
     An epoch is the time between two rounds. Tracked requests are those with a bit in
     ``track.bits``. A copy is made only for paths that have started no tracked request twice and

@@ -25,10 +25,10 @@ from .layers import Flags
 from .relaxation import Climb, PathRelaxation
 
 FOLLOWED_FIRST = 0.4
-"""The first path graph of a search records the starts of this share of all requests."""
+"""Share of all requests whose starts the first path graph of a search records."""
 
 WORTHWHILE = 0.04
-"""If a path graph closes less than this share of the gap from lower bound to limit on total
+"""If a path graph closes less than this share of the gap from the lower bound to the limit on total
 latency, the next graph records the starts of 4 to 8 further requests, not of 2 to 4."""
 
 
@@ -49,8 +49,9 @@ class PathOutcome(NamedTuple):
     is_whole : bool
         Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
-        Stages of the proof of ``lower_bound``. Each has start prices, at which nodes on no path
-        within the limit were dropped, and the requests that nodes record from this stage on.
+        Stages of the proof of ``lower_bound``. Each has start prices (multipliers of "request i
+        starts once") and the requests whose starts the nodes record from this stage on. At these
+        prices, the nodes that are on no path within the limit were dropped.
     """
 
     lower_bound: int
@@ -82,8 +83,8 @@ def refine(
     """
     n, graph, u = len(priced.kinds), coarsest_graph(priced), priced.first_prices
     s, o, _, _ = priced.columns
-    # Graphs begin to record the requests in this order: longest outputs first, identical requests
-    # next to each other.
+    # Graphs begin to record the starts of requests in this order: longest outputs first, identical
+    # requests next to each other.
     order = np.lexsort((np.arange(n), priced.kinds, -s, -o))
     followed = np.zeros(n, np.bool_)
     stages, largest = [PathStage(u)], 0
@@ -135,8 +136,8 @@ def _next_ones(
     Parameters
     ----------
     order, kinds : int64 array, shape (n,)
-        Requests in the order in which graphs begin to record them, and the class of each request,
-        equal for identical requests.
+        Requests in the order in which graphs begin to record their starts, and the number of the
+        class of each request. Identical requests are of one class.
     followed : bool array, shape (n,)
         Whether the last graph records the start of each request.
     size : int

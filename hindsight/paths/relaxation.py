@@ -54,17 +54,17 @@ FARTHEST = float(1 << 17)
 round, at most 2^15 epochs (times between rounds) and 2^8 completions in each, costs are < 2^60."""
 
 STEPS_AT_ONCE = 25
-"""After this many steps, the price ascent chooses again which nodes of the graph it uses."""
+"""Number of steps after which the ascent on start prices chooses again the nodes that it uses."""
 
 
 CORE_MARGIN = 7.0
-"""At first the ascent only uses nodes on paths that cost up to this many rounds above the least."""
+"""The ascent first uses only nodes on paths that cost at most the least cost plus this (rounds)."""
 
 CORE_SHARE = 0.5
-"""If more than this share of graph nodes is on paths near the least cost, the ascent uses all."""
+"""If more than this share of nodes is on paths near the least cost, the ascent uses all nodes."""
 
 SETTLED = 0.02
-"""Start prices have converged if each request starts 1 +- SETTLED times on a path in the mean."""
+"""Start prices have converged if the mean number of starts of each request is 1 +- SETTLED."""
 
 
 class Climb(NamedTuple):
@@ -92,9 +92,9 @@ class PathRelaxation:
 
     A path graph contains all schedules within a limit on total latency as paths, and further paths
     that start some requests several times or never. The multipliers of the relaxed constraint are
-    the start prices u. A graph *follows* a request if its nodes record the start of the request
-    while it runs. It also *tracks* a request if its nodes record whether the request has been
-    started at an earlier time.
+    the start prices u. The *followed* requests of a graph are those whose starts its nodes record
+    while the requests run. The *tracked* requests are those for which the nodes also record whether
+    they have been started, even after they have completed.
 
     Parameters
     ----------
@@ -103,13 +103,13 @@ class PathRelaxation:
     graph : PathGraph
         Path graph: every schedule within the limit is one of its paths.
     followed : bool array, shape (n,)
-        Whether the graph follows each request.
+        Whether each request is followed in the graph.
     u : int64 array, shape (n,)
         Initial start prices, in units of 1 / SCALE rounds.
     most_nodes : int
-        Largest number of nodes of the graph once it tracks requests.
+        Largest number of nodes of the graph once some requests are tracked.
     should_stop : Callable[[], bool]
-        Polled during all methods.
+        Stop callback, called often during all methods.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class PathRelaxation:
     limit : int
         Largest total latency still searched: one less than that of ``found``, or the first limit.
     tracked : list[int]
-        Requests that the graph tracks.
+        The tracked requests.
     start_prices : int64 array, shape (n,)
         The start prices u with the best bound so far, in units of 1 / SCALE rounds.
     """
@@ -158,7 +158,7 @@ class PathRelaxation:
         return min(self.limit + 1, -(-self._best // SCALE)) if self.is_open else self.limit + 1
 
     def stages(self) -> list[PathStage]:
-        """Return the stages of the proof of the lower bound: start prices, newly tracked requests.
+        """Return the stages of the lower bound's proof: start prices and newly tracked requests.
 
         Start prices are the multipliers of "request i starts once". To track a request is to record
         in the nodes whether it has been started. At the start prices of each stage, nodes were
@@ -166,8 +166,9 @@ class PathRelaxation:
         start prices: at these, all remaining nodes are dropped for any limit below the lower bound.
         """
         # To track a request is to record in the nodes whether it has been started. `drop` adds a
-        # stage of the proof, with the requests tracked since its last call. It adds none if `track`
-        # has left no node in the graph. The stage ``last`` then has the requests tracked last.
+        # stage of the proof, with the requests tracked since the last call of `drop`. But `drop`
+        # adds no stage if `track` has left no node in the graph. Then the stage ``last`` has the
+        # requests tracked last.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
