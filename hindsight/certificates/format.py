@@ -49,8 +49,8 @@ class Verdict:
         Verified lower bound: no feasible schedule has a smaller total latency. In rounds, or in
         seconds if there is a ``batch_time``.
     upper_bound : int or None
-        Total latency of the schedule of the certificate, which is feasible; None in seconds, where
-        certificates have no schedule.
+        Total latency, in rounds, of the schedule of the certificate, which is feasible. None in
+        seconds, where certificates have no schedule.
     kind : str
         Kind of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
         ``"path-search"``; for the preemptive optimum ``"preemptive-memory-prices"`` or
@@ -67,9 +67,9 @@ class Verdict:
         request keeps its tokens. If so, the lower bound holds for these schedules too, and the
         schedule of the certificate may be one of them.
     memory_rule : str
-        How the memory rule of the instance differs from counting tokens, in words; empty if it does
-        not. If it does, the proof is about a relaxed instance that counts tokens: every feasible
-        schedule of the instance is feasible for it.
+        Words that say how the memory rule of the instance differs from counting tokens. Empty if
+        the rule counts tokens. Otherwise the proof is about a relaxed instance that counts tokens:
+        every feasible schedule of the original instance is feasible for the relaxed one.
     batch_time : BatchTime or None
         Time of a round, if the bound is in seconds.
     replicas : int
@@ -130,15 +130,15 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def demand(holds: bool, reason: str) -> None:
-    """Raise MalformedCertificateError with the message ``reason`` unless ``holds`` is true."""
+    """Raise MalformedCertificateError with the message ``reason`` if ``holds`` is false."""
     if not holds:
         raise MalformedCertificateError(reason)
 
 
 def refuse_above(most: float, value: float, reason: str) -> None:
     """Raise CertificateTooLargeError with the message ``reason`` if ``value`` exceeds ``most``."""
-    # "not value <= most", and not "value > most": comparisons with NaN are false, and a NaN must be
-    # refused.
+    # The condition is not ``value > most``, because that is false if ``value`` is NaN. NaN must be
+    # refused too.
     if not value <= most:
         raise CertificateTooLargeError(reason)
 

@@ -18,22 +18,22 @@ LARGEST_TABLE_MEMORY = 1024
 """Largest memory limit M, in tokens, for state prices, whose tables have (M + 1)^2 entries."""
 
 LARGEST_EPOCH = 10_000_000
-"""Largest number of entries of one array: prices, costs of starts, or states in a path graph."""
+"""Most entries of one array: of prices, of costs of starts, or of a graph's states at one epoch."""
 
 LARGEST_AXIS = 4_000_000
-"""While a graph is built: largest number of nodes in a batch, and of flags in sets of requests."""
+"""Most nodes of a graph of paths built in one batch, and most flags in a table of request sets."""
 
 LARGEST_WORK = 20_000_000_000
-"""Largest number of array entries that a check may visit. So many take some minutes."""
+"""Largest number of array entries that a check may visit. Visiting so many takes some minutes."""
 
 CALL = 2_000
-"""Work for the overhead of a few numpy calls: number of array entries visited in the same time."""
+"""Overhead of a few numpy calls, as a number of array entries that numpy visits in that time."""
 
 PLAIN = 10
-"""Work for a step of a Python loop: number of array entries that numpy visits in the same time."""
+"""Time of a step of a Python loop, as a number of array entries that numpy visits in that time."""
 
 LARGEST_LAYER = 10_000_000
-"""Largest number of integers in all partial schedules of an epoch (time between two rounds)."""
+"""Most integers stored in all partial schedules of one epoch (time between rounds) together."""
 
 MOST_STAGES = 10_000
 """Largest number of stages of a `PathProof`, each of which may build a new graph of paths."""
@@ -42,23 +42,23 @@ LARGEST_GRAPH = 16_000_000
 """Largest number of nodes that are built for one graph of paths."""
 
 LONGEST_PATH = 100_000
-"""Largest number of epochs (times between rounds) in a graph of paths: 900 bytes each + nodes."""
+"""Most epochs (times between rounds) of a graph of paths. Each takes 900 bytes plus its nodes."""
 
 LARGEST_TABLES = 1 << 26
-"""Largest number of entries, at one time, of tables of largest total prices in `path_states`."""
+"""Largest number of entries that the price tables of `path_states` have together at one time."""
 
 LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
-"""Largest number of points of a time grid: LARGEST_WINDOW in the time span that is examined for one
-request, WIDEST_CELL in one time cell (interval with one price)."""
+"""Largest number of points of a time grid. LARGEST_WINDOW: in the time span that is examined for
+one request. WIDEST_CELL: in one time cell (interval with one price)."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
 """Most time cells (intervals with one price), and most entries of a list in a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
-"""A time grid's step is from d0 / FINEST_STEP to COARSEST_STEP * d0; d0: overhead of a round."""
+"""Steps of time grids: d0 / FINEST_STEP to COARSEST_STEP * d0, with d0 the overhead of a round."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread``: (longest / shortest round) for which one linear bound is used."""
+"""Least and largest ``spread``: ratio of the lengths of rounds, less d0, that share one bound."""
 
 FULL_SIZE = 20_000
 """A `PathProof` gets the full limits if it and its instance have at least this many integers."""
@@ -71,7 +71,7 @@ def part_of(limit: int, size: int) -> int:
     """Return the part of ``limit`` that a `PathProof` may use.
 
     ``size`` is the number of integers in the proof and its instance. The part grows in proportion
-    to it, from `LEAST_SIZE` on, and is all of ``limit`` from `FULL_SIZE` on. The proofs that this
-    package writes use at most a quarter of their part.
+    to ``size``, from `LEAST_SIZE` on, and is all of ``limit`` from `FULL_SIZE` on. The proofs that
+    this package writes use at most a quarter of their part.
     """
     return limit * min(FULL_SIZE, max(LEAST_SIZE, size)) // FULL_SIZE

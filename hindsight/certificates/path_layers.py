@@ -1,10 +1,11 @@
-"""Construction of a graph of paths that distinguishes more requests than an old one.
+"""Construction of a graph of paths that records more about requests than an old graph.
 
-A *base* of the graph is the start of an epoch tau, before any request starts, with what the graph
-records of requests then. A *node* goes from a base of epoch tau to a base of epoch tau + 1: it
-stands for the starts at tau and the completions in round tau + 1. The old graph is the one from
-which the new graph is built: each of its bases and nodes is split into those that the new graph
-distinguishes.
+The graph records the runs of some requests, the *followed* ones. Epoch tau is the time between
+rounds tau and tau + 1. A *base* records which followed requests run at the start of an epoch,
+before new starts, and for how many rounds still. A *node* goes from a base of epoch tau to a base
+of epoch tau + 1: it stands for the starts at tau and the completions in round tau + 1. The new
+graph is built from the old one. Each base or node of the old graph is split into those of the new
+graph that agree with it in everything that the old graph records.
 
 The rules and their proofs are those of `hindsight.certificates.path_proof` (*telling apart*). A
 word in italics in a comment names the rule that the step applies.
@@ -26,14 +27,14 @@ FAR = 2**61
 """Cost, in 1 / `Proof.scale` rounds, of a node on no path. Real costs are below half of it."""
 
 AT_ONCE = 1 << 15
-"""Largest number of pairs (base of the new graph, node of the old graph) examined in one batch. A
-base is a state of paths at the start of an epoch: which requests run, and for how long still."""
+"""Largest number of pairs examined in one batch when a new graph is built from an old one. A pair
+is a base of the new graph (see `_Bases`) and a node of the old graph (see `Layer`)."""
 
 TOO_MANY = "proof: a graph has more nodes than this checker keeps"
 
 
 class Stage(NamedTuple):
-    """A stage of a proof: start prices, and requests that the graph records from then on.
+    """A stage of a proof: start prices, and requests that the graph of paths records from then on.
 
     A path pays, for each start of a followed request, the cost of the start minus the start price
     u_i of the request.
@@ -45,11 +46,11 @@ class Stage(NamedTuple):
         is any number that the proof gives. min P_i is the least cost of a start of the request,
         where the cost is latency plus prices.
     followed : list[int]
-        Indices of requests that the graph follows from this stage on: its nodes tell in which
-        rounds they are active.
+        Indices of the requests that are *followed* from this stage on: the nodes of the graph
+        record in which rounds these requests run.
     tracked : list[int]
-        Indices of requests that the graph tracks from this stage on: its nodes tell whether they
-        have been started.
+        Indices of the requests that are *tracked* from this stage on: the graph also records
+        whether these requests have been started.
     """
 
     above: Ints
@@ -60,10 +61,10 @@ class Stage(NamedTuple):
 class Layer(NamedTuple):
     """The nodes of a graph of paths at one epoch tau.
 
-    Epoch tau is the time between rounds tau and tau + 1. A *base* is a state of paths at the start
-    of an epoch, before any request starts: which of the requests that the graph follows run, and
-    for how many rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1. It
-    stands for the starts at epoch tau and the completions in round tau + 1.
+    The graph records the runs of some requests, the *followed* ones. Epoch tau is the time between
+    rounds tau and tau + 1. A *base* records which followed requests run at the start of an epoch,
+    before new starts, and for how many rounds still. A node goes from a base of epoch tau to a base
+    of epoch tau + 1. It stands for the starts at epoch tau and the completions in round tau + 1.
 
     Attributes
     ----------
@@ -96,23 +97,23 @@ class Layer(NamedTuple):
 class _Bases(NamedTuple):
     """Bases of one epoch in a graph of paths under construction.
 
-    An epoch is the time between two rounds. A *base* is a state of paths at the start of the epoch,
-    before any request starts: which of the requests that the graph follows run, and for how many
-    rounds still. A base also tells which of the requests that the graph tracks have been started.
-    The new graph follows more requests than the old one from which it is built. So each base of the
-    old graph is split into one or more new bases, which are sorted by their old base.
+    The graph records the runs of some requests, the *followed* ones, and whether the *tracked* ones
+    have been started. An epoch is the time between two rounds. A *base* records which followed
+    requests run at the start of an epoch, before new starts, for how many rounds still, and which
+    tracked requests have been started. The graph is built from an old graph, which records less.
+    Each base of the old graph is split into one or more new bases, which agree with it in what the
+    old graph records. The new bases are sorted by their old base.
 
     Attributes
     ----------
     old : int64 array, shape (bases,)
-        Index of the base of the old graph from which each new base was split off.
+        Index of the base of the old graph that was split into this new base and perhaps others.
     left : int16 array, shape (known, bases)
-        Entry (k, b): rounds that the k-th request still runs from this epoch on in base b, or 0 if
-        it does not run. The requests are those of `Building.known`, whose remaining rounds are
-        stored.
+        Entry (k, b): rounds that the k-th request of `Building.known` still runs from this epoch on
+        in base b, or 0 if it does not run.
     started : bool array, shape (tracked, bases)
-        Entry (k, b): whether the k-th request of `Building.tracked` has been started before this
-        epoch in base b.
+        Entry (k, b): whether base b records that the k-th request of `Building.tracked` has been
+        started before this epoch.
     cost : int64 array, shape (bases,)
         G, the least cost of a path from the base to the end of the graph, in units of 1 /
         `Proof.scale` rounds. The cost of a path is a sum over its nodes: the slack of the epoch
@@ -129,18 +130,18 @@ class _Bases(NamedTuple):
 class _Nodes(NamedTuple):
     """Nodes of one epoch tau in a graph of paths under construction.
 
-    Epoch tau is the time between rounds tau and tau + 1. A *base* is a state of paths at the start
-    of an epoch, before any request starts: which of the requests that the graph follows run, and
-    for how many rounds still. A node goes from a base of epoch tau to a base of epoch tau + 1. The
-    new graph follows more requests than the old one from which it is built, so nodes of the old
-    graph are split.
+    The graph records the runs of some requests, the *followed* ones. Epoch tau is the time between
+    rounds tau and tau + 1. A *base* records which followed requests run at the start of an epoch,
+    before new starts, and for how many rounds still. A node goes from a base of epoch tau to a base
+    of epoch tau + 1. The graph is built from an old graph, which records less. Each node of the old
+    graph is split into new nodes, which agree with it in what the old graph records.
 
     Attributes
     ----------
     base : int64 array, shape (nodes,)
         Index of the base of epoch tau + 1, in the new graph, to which each node goes.
     node : int64 array, shape (nodes,)
-        Index of the node of the old graph from which each node was split off.
+        Index of the node of the old graph that was split into this new node and perhaps others.
     ended : int64 array, shape (nodes,)
         Row number, in the table of `_Sets`, of the set of requests that complete in round tau + 1.
     cost : int64 array, shape (nodes,)
@@ -161,7 +162,7 @@ class _Nodes(NamedTuple):
     slack: Ints
 
     def of(self, kept: Flags) -> _Nodes:
-        """Return the nodes whose flag in ``kept`` is set."""
+        """Return the nodes for which ``kept`` is True."""
         places = np.flatnonzero(kept)
         return _Nodes(*(column.take(places) for column in self))
 
@@ -177,10 +178,10 @@ class _Sets:
         self._numbers = {row.tobytes(): number for number, row in enumerate(rows)}
 
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
-        """Return the row numbers of sets in the table, after adding request i to given sets.
+        """Return the row numbers of the sets that arise by adding request i to given sets.
 
-        ``numbers`` are the row numbers of the given sets. The new sets are appended to the table if
-        it lacks them.
+        ``numbers`` are the row numbers of the given sets, and the result those of the new sets, in
+        the same order. New sets that the table lacks are appended to it.
         """
         after = np.zeros(len(self.rows), dtype=np.int64)
         new: list[Flags] = []
@@ -235,9 +236,10 @@ class Building:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
-        # `known` has the requests whose remaining rounds are stored for each base (state of paths
-        # at the start of an epoch): all that the new graph follows, or, if this stage follows no
-        # further request, only those that it begins to track (record whether they have started).
+        # `known` has the requests whose remaining rounds are stored for each base, a record of the
+        # requests that run at the start of an epoch. If this stage begins to follow requests, these
+        # are all followed requests. Otherwise they are only the requests that this stage begins to
+        # track (to record whether they have been started).
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -248,7 +250,7 @@ class Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, proof.size)
 
     def run(self) -> bool:
-        """Build the new graph of paths. Return False if no path leads through it."""
+        """Build the new graph. Return False if it has no path from first to last epoch."""
         nothing = np.zeros(1, dtype=np.int64)
         left = np.zeros((len(self.known), 1), dtype=np.int16)
         started = np.ones((len(self.tracked), 1), dtype=np.bool_)
@@ -263,20 +265,19 @@ class Building:
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
         """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
-        Epoch tau is the time between rounds tau and tau + 1. A base is a state of paths at the
-        start of an epoch, before any request starts: which of the followed requests (those that the
-        graph records) run, and for how many rounds still. A node goes from a base of epoch tau to a
-        base of epoch tau + 1. Return the bases of epoch tau from which the nodes go, or None if no
-        node is left.
+        Epoch tau is the time between rounds tau and tau + 1. A base records which followed requests
+        run at the start of an epoch, before new starts, and for how many rounds still. A node goes
+        from a base of epoch tau to a base of epoch tau + 1. Return the bases of epoch tau from
+        which the nodes go, or None if no node is left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
-        # For each base (state of paths at the start) of epoch tau + 1 in the new graph: tokens that
-        # are free in round tau + 1 for the requests that complete in it. Followed requests are
-        # those whose runs the graph records. If the new graph follows more of them than the old
-        # one, the free tokens are those left by the followed requests that run on after this round.
-        # Otherwise they are all M tokens, because the nodes of the old graph have passed the test
-        # of memory already.
+        # `free` has, for each base of epoch tau + 1 in the new graph, the tokens that are free in
+        # round tau + 1 for the requests that complete in this round. A base records which followed
+        # requests run at the start of its epoch. If this stage begins to follow requests, the free
+        # tokens are M minus the tokens of the followed requests that run on after round tau + 1.
+        # Otherwise they are all M tokens, because the nodes of the old graph have passed the memory
+        # test already.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
             # Entry (m, r) of ``prices``: price, at epoch tau, of a request that holds m tokens and
@@ -287,26 +288,26 @@ class Building:
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the nodes of the old graph by the base (state of paths at the start) of epoch tau + 1
-        # to which they go. Sort nodes with equal bases by the tokens that the requests that
-        # complete in them hold in round tau + 1.
+        # Sort the nodes of the old graph by the base of epoch tau + 1 to which they go, a record of
+        # the followed requests that run at the start of that epoch. A node has a set of requests
+        # that complete in round tau + 1. Sort nodes that go to the same base by the tokens that
+        # this set holds in round tau + 1.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
         regrets, may_start = proof.regrets(tau)
-        # `starts` has the regret of each request i that only the new graph follows and that may
+        # `starts` has the regret of each request i that this stage begins to follow and that may
         # complete in round tau + 1. To do so, it starts at t = tau + 1 - o. The regret is the cost
         # P_i(t) of this start, latency plus prices, minus the least cost of any start of i.
         self.starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
         self.reach = self.budget - self.forth[tau].take(order)
-        # Rule *memory* (of `path_proof`): a base is a state of paths at the start of an epoch. For
-        # each base of epoch tau + 1 of the new graph, take the nodes of the old graph that go to
-        # the base from which it was split off, and whose completing requests fit into memory
-        # together with the followed requests (those whose runs the new graph records) that run on
-        # after round tau + 1. If the new graph follows no more requests than the old one, all nodes
-        # of the old one have passed this test already.
+        # Rule *memory* (of `path_proof`): each base b of epoch tau + 1 of the new graph, a record
+        # of the requests that run at the start of that epoch, belongs to one base of the old graph.
+        # Find the nodes of the old graph that go to this old base and whose completing requests fit
+        # into the tokens ``free[b]``. In the sorted order these nodes are neighbours: their number
+        # is ``counts[b]``, and the first of them is at ``first[b]``.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first
@@ -327,15 +328,15 @@ class Building:
         return self._join(nodes) if len(nodes.base) else None
 
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
-        """Return the nodes of epoch tau of the new graph, built from pairs (new base, old node).
+        """Build nodes of epoch tau of the new graph from pairs (its base, node of the old graph).
 
-        Epoch tau is the time between rounds tau and tau + 1. A base is a state of paths at the
-        start of epoch tau + 1: which of the followed requests (those that the graph records) run,
-        and for how many rounds still. A node goes from a base of epoch tau to a base of epoch
-        tau + 1. New bases and nodes are those of the graph under construction, old ones those of
-        the graph that it replaces. In each pair, the old node goes to the old base from which the
-        new base was split off. So the old node may be split into nodes that go to the new base: one
-        for each set of newly followed requests that can complete in round tau + 1.
+        Epoch tau is the time between rounds tau and tau + 1. A base records which followed requests
+        run at the start of an epoch, before new starts, and for how many rounds still. A node goes
+        from a base of epoch tau to a base of epoch tau + 1. The base of each pair is a base of
+        epoch tau + 1 of the new graph, which belongs to one base of the old graph. The node of the
+        pair goes to that old base. From each pair, one new node is built for each set of newly
+        followed requests that can complete in round tau + 1. The new node goes to the base of the
+        pair.
 
         Parameters
         ----------
@@ -351,24 +352,25 @@ class Building:
         ended, slack = self.layer.ended.take(node), self.layer.slacks.take(node)
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
-            # Request i can complete in round tau + 1 only if it does not run on afterwards: the
-            # base (state of paths at the start) of epoch tau + 1 must not have it as running.
+            # Request i can complete in round tau + 1 only if it does not run on afterwards: `later`
+            # must record 0 remaining rounds at epoch tau + 1. Keep only nodes for which this is so.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
             more = more._replace(cost=more.cost + regret, ended=sets.with_one_more(more.ended, i))
             # Rule *memory* (of `path_proof`): keep the nodes whose completing requests, now with i,
-            # fit into memory in round tau + 1 together with the followed requests (those whose runs
-            # the new graph records) that run on after this round.
+            # fit into memory in round tau + 1 together with the followed requests that run on after
+            # this round. (Followed requests are those whose runs the graph records.)
             more = more.of((sets.rows @ proof.peaks).take(more.ended) <= self.free.take(more.base))
             nodes = _Nodes(*map(np.concatenate, zip(nodes, more, strict=True)))
             proof.spend(limits.CALL + 20 * len(nodes.base))
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # Rule *tracked* (of `path_proof`): a node goes to a base, a state of paths at the start
-            # of epoch tau + 1, which records whether request i starts before epoch tau + 1. If it
-            # does, it starts at epoch tau or before, so keep the node only if i has arrived by tau.
-            # If it does not, keep the node only if i is not active at tau.
+            # Rule *tracked* (of `path_proof`): each node goes to a base of epoch tau + 1, the
+            # record of requests at the start of that epoch. It says whether request i has been
+            # started before. If it has, its start is at tau or earlier, so keep the node only if
+            # request i has arrived by tau. If it has not, keep the node only if request i is not
+            # active at tau.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -377,9 +379,9 @@ class Building:
             return nodes
         nodes = nodes.of(self._in_order(nodes))
         # Rule *followed* (of `path_proof`): the slack of a node is the capacity of its epoch, minus
-        # the largest total price of a set of requests that can be active at this epoch according
-        # to the node. The node records the states of the followed requests; other requests may be
-        # in any state. The capacity is an upper bound on this price for all nodes.
+        # the largest total price of requests that can be active together at this epoch. The
+        # followed requests are in the states that the node records. Other requests may be in any
+        # state. The capacity is an upper bound on this price for all nodes.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -406,10 +408,10 @@ class Building:
         """Add the nodes of epoch tau to the new graph; return the bases from which they go.
 
         Epoch tau is the time between rounds tau and tau + 1. A node goes from a base of epoch tau
-        to a base of epoch tau + 1. A base is a state of paths at the start of its epoch, before any
-        request starts. It records which of the followed requests run and for how many rounds still,
-        and which of the tracked requests have been started. The stages of the proof say which
-        requests are followed or tracked. Return None if no node is left.
+        to a base of epoch tau + 1. A base records which followed requests run at the start of its
+        epoch, before new starts, for how many rounds still, and which tracked requests have been
+        started. The stages of the proof say which requests are followed or tracked. Return None if
+        no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
         proof.spend(limits.CALL + 60 * len(nodes.base))
@@ -423,11 +425,11 @@ class Building:
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Create the bases (states of paths at the start) of epoch tau in the new graph. Each new
-        # node was split off from a node of the old graph. Two new nodes go from the same new base
-        # if three things are equal: the base from which their old nodes go, the remaining rounds of
-        # each newly followed request at the start of epoch tau, and the tracked requests that have
-        # been started before epoch tau.
+        # Create the bases of epoch tau in the new graph, the records of requests at the start of
+        # the epoch, from which the new nodes go. Each new node comes from a node of the old graph.
+        # Two new nodes go from the same base if three things are equal: the base of the old graph
+        # from which their old nodes go, the remaining rounds of each newly followed request at the
+        # start of epoch tau, and the tracked requests that have been started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]
@@ -446,7 +448,7 @@ class Building:
         return _Bases(old.take(chosen).astype(np.int64), left, started.take(chosen, axis=1), cost)
 
     def _rounds(self, nodes: _Nodes, i: int) -> Shorts:
-        """Return, for each node of epoch tau, how many rounds request i still has to run then.
+        """Return, for each node of epoch tau, for how many rounds request i still runs from tau on.
 
         Epoch tau is the time between rounds tau and tau + 1. The number is 0 if the request is not
         active at epoch tau.

@@ -2,8 +2,8 @@
 
 The proof has state prices as in `hindsight.certificates.state_proofs`, a limit, and stages after
 which no path with a total latency of at most the limit is left: the lower bound is the limit + 1.
-A stage gives start prices, and requests that nodes distinguish from then on. If start prices,
-requests or the limit are wrong, paths are left and the check fails; no false bound is accepted.
+A stage gives start prices, and requests that nodes record from then on. If start prices, requests
+or the limit are wrong, paths are left and the check fails; no false bound is accepted.
 
 This module is part of the checker (`hindsight.certificates.checking`). It shares no code with the
 graphs of the solver and uses fewer rules, each of which is proved here in a few lines.
@@ -81,8 +81,8 @@ class PathProof(StateProof):
     """Proof that no schedule has a total latency within a limit, by graphs of paths.
 
     A path goes through all epochs, the times between rounds. Every schedule within the limit is a
-    path, and the cost of the path is at most a number B. Nodes of the graph that are on no path of
-    a cost up to B are dropped, until no path is left.
+    path, and the cost of this path is at most a number B. Each stage of the proof drops the nodes
+    of the graph through which every path costs more than B, until no path is left.
     """
 
     sees_replicas = False
@@ -105,8 +105,8 @@ class PathProof(StateProof):
         stages = self._stages()
         self.read_prices(of_each_start=True)
         # `size` is the number of integers in the proof and its instance: arrival, prompt and output
-        # of each request, prices, and the entries of all stages. Limits depend on it
-        # (`limits.part_of`).
+        # of each request, prices, and the entries of all stages. The limits of the checker grow
+        # with `size` (`limits.part_of`).
         named = sum(len(one) for stage in self.part["stages"] for one in stage.values())
         self.size = 3 * len(self.rows) + self.prices.size + named
         self.most_work = limits.part_of(limits.LARGEST_WORK, self.size)
@@ -120,9 +120,10 @@ class PathProof(StateProof):
     def _stages(self) -> list[Stage]:
         """Read the stages of the proof, in order.
 
-        A stage has a start price, which is any number, for each request that the graph follows
-        already. It also has the requests that the graph follows (records while they run) or tracks
-        (records whether they have been started) from this stage on.
+        A stage has a start price, which may be any number, for each request that earlier stages
+        list as *followed*. It also lists the requests that are followed from this stage on (the
+        graph records them while they run), and those that are *tracked* from this stage on (the
+        graph records whether they have been started).
         """
         listed = list_of(self.part["stages"], "stages")
         refuse_above(limits.MOST_STAGES, len(listed), "stages: too many")
@@ -165,8 +166,8 @@ class PathProof(StateProof):
         regret of a request is the cost of its start minus the least cost of any of its starts. The
         slack of an epoch is its capacity, an upper bound on the price of all active requests, minus
         this price. B is an upper bound on the sum of all regrets and slacks of every schedule with
-        a total latency of at most ``limit`` rounds. The first graph records no request: it is a
-        chain with one node per epoch.
+        a total latency of at most ``limit`` rounds. The first graph records nothing about requests:
+        it is a chain with one node per epoch.
         """
         rows, scale = self.rows, self.scale
         self.capacity = self.capacities()

@@ -35,10 +35,10 @@ from .state_proofs import StateProof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**60)
-"""Stands for minus infinity: price of requests that do not fit in memory. Costs are below 2^60."""
+"""Price of requests that do not fit in memory. It acts as minus infinity: costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Largest number of entries of a batch of price tables V(k, S): k requests with S tokens in all."""
+"""Most entries of a batch of price tables. Entry (k, S) is for k requests of S tokens in all."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -60,8 +60,8 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
     key, largest = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
         if largest * size >= LIMIT:
-            # The key of a row is one integer for its entries so far. Replace the distinct keys by
-            # 0, 1, ..., so that the next product fits into int64.
+            # The key of a row is one integer that encodes its entries in the columns so far.
+            # Replace the distinct keys by 0, 1, ..., so that the next product fits into int64.
             key = np.unique(key, return_inverse=True)[1]
             largest = len(key)
         key = key * size + column
@@ -74,18 +74,18 @@ class OtherRequests:
     """Upper bounds on the total price of the active requests of an epoch, for a graph of paths.
 
     An epoch is the time between two rounds. A request in state (m, r) holds m tokens at an epoch
-    and still runs for r rounds, and each state has a price. The graph *follows* some requests: it
-    records their states. Every other request may be in any state that it can have reached by that
-    epoch.
+    and still runs for r rounds. Each state has a price. The graph records the states of some
+    requests, the *followed* ones. Every other request may be in any state that it can have reached
+    by that epoch.
 
     Parameters
     ----------
     proof : StateProof
         The proof. It has the requests and the memory limit M, and counts array entries visited.
     others : list[int]
-        Indices of the requests that the graph does not follow.
+        Indices of the requests whose states the graph does not record.
     followed : list[int]
-        Indices of the requests that the graph follows.
+        Indices of the followed requests.
     size : int
         Number of integers in the proof and its instance. The larger it is, the more memory and time
         the check of the proof may use (`limits.part_of`).
@@ -101,8 +101,8 @@ class OtherRequests:
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
         # Tokens that each followed request (one whose runs the graph records) stores in its last
-        # round. It stores k tokens less in the k-th round before the last one. The number of memory
-        # blocks that it holds in a round follows from the tokens that it stores.
+        # round. In the k-th round before the last one, it stores k tokens less. The number of
+        # memory blocks that a request holds in a round follows from the tokens that it stores.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # k and S of each entry of a table V of largest prices. V(k, S) is the largest total price
@@ -175,8 +175,9 @@ class OtherRequests:
                 if prices[s + age, o - age]:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
-        # For each number r of remaining rounds, a list of triples: the tokens m, the largest number
-        # of requests not followed that can be in state (m, r) together, the price of this state.
+        # For each number r of remaining rounds, a list of triples, one for each priced state (m,
+        # r): the tokens m, the largest number of requests not followed that can be in this state
+        # together, and the price of the state.
         self.states: dict[int, list[tuple[int, int, int]]] = {}
         for (r, m), number in sorted(copies.items()):
             one = (m, min(number, M // (m + r)), int(prices[m, r]))
@@ -237,7 +238,7 @@ class OtherRequests:
         return paid
 
     def _values(self, number: Ints, held: Ints) -> tuple[Numbers, Ints]:
-        """Return tables of largest prices, one row for each group of cases, and each case's group.
+        """Return tables of largest prices, one row per group of cases, and the group of each case.
 
         Followed requests are those whose runs the graph of paths records. A case is a set of active
         followed requests that run for at most R = `longest` more rounds. Suppose that k further

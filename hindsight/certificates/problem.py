@@ -117,7 +117,7 @@ def read_problem(part: Any, make: Callable[..., Problem], optional: Sequence[str
     names = ("memory_limit", "requests", "digest")
     form.keys_of(part, names, "instance", optional=("memory_rule", "replicas", *optional))
     rule: Any = part.get("memory_rule", {})
-    # These are the fields of a memory rule that the checker counts. It must refuse any other.
+    # The checker computes memory from these fields of a memory rule. It must refuse other fields.
     counted = ("block_size", "emitted_token", "prompt_allocation")
     form.keys_of(rule, (), "memory_rule", optional=counted)
     listed = enumerate(form.list_of(part["requests"], "requests"))
@@ -255,7 +255,8 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     for e in kinds:
         own = remainders == e
         # A piece that runs from round t + 1 on has stored ``held`` tokens before, and stores held +
-        # r - t in round r. Let held - t = x * size + e. ``whole`` has x, which may be negative.
+        # r - t in round r. Let held - t = x * size + e, with ``size`` the tokens per block and 0 <=
+        # e < size. ``whole`` has x, which may be negative.
         whole = (held[own] - starts[own]) // size
         for times, sign in ((starts[own], 1), (ends[own], -1)):
             order = np.argsort(times)

@@ -51,7 +51,7 @@ from . import limits
 from .problem import Row, Rows
 
 ROW = 100
-"""Work for each request, besides that for its starts, as a number of array entries visited."""
+"""Work for each request, without the work for its starts, as a number of array entries visited."""
 
 BLOCK = 1024
 """Number of starts of a request priced in its first batch. Each next batch is twice as large."""
@@ -153,10 +153,11 @@ class Proof(ABC):
         return -(-scaled // self.scale)
 
     def _refuse_overflow(self, charged: int, T: int) -> None:
-        """Refuse prices if the cost of a start, latency plus prices, could overflow int64.
+        """Raise CertificateTooLargeError if costs of starts may overflow int64.
 
-        ``charged`` is an upper bound on the sum of the prices that a request pays, in units of
-        1 / `Proof.scale` rounds. ``T`` is the number of epochs that have prices.
+        The cost of a start is latency plus prices. ``charged`` is an upper bound on the sum of the
+        prices that a request pays, in units of 1 / `Proof.scale` rounds. ``T`` is the number of
+        epochs that have prices.
         """
         latest = T + max(a + o for a, _, o in self.rows)
         largest = charged + self.scale * latest * max(self.instance.weights)
@@ -179,8 +180,9 @@ class MemoryProof(Proof):
         T, scale = len(numerators), self.scale
         self.spend(T + ROW * len(self.rows))
         largest = max(s for _, s, _ in self.rows)
-        # The prices ``paid`` below are (s + 1 - t) * sum(y) + sum(tau * y) over some epochs tau,
-        # with |s + 1 - t| <= s + 1 + T and tau <= T. So they are at most sum(y) * (s + 1 + 2 T).
+        # y[tau] is the price of a token in round tau + 1. The prices ``paid`` by a start at t are
+        # the sum of (s + 1 - t) * y[tau] + tau * y[tau] over some epochs tau, with |s + 1 - t| <= s
+        # + 1 + T and tau <= T. So they are at most sum(y) * (s + 1 + 2 T).
         self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T)
         y = np.array(numerators, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])
@@ -296,7 +298,8 @@ class PreemptiveProof(_PathProof):
         """
         if not priced:
             return 0
-        # Entry j: largest total price of a set of requests that hold at most j tokens together.
+        # best[j] is the largest total price of a set of requests that hold at most j tokens
+        # together.
         best = np.zeros(self.limit + 1, dtype=np.int64)
         self.spend(limits.CALL + len(best) + len(self.rows) * (10 + len(priced)))
         for a, s, o in self.rows:

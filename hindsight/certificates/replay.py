@@ -65,7 +65,7 @@ class _State(NamedTuple):
     latency : int
         Total latency f of the started requests, in rounds.
     bound : int
-        Lower bound, by prices, on the total latency of every schedule that completes this partial
+        Lower bound, by prices, on the total latency of every schedule that extends this partial
         one, in units of 1 / scale rounds (rule *bound* of the module docstring).
     running : tuple[tuple[int, int], ...]
         Index and start of each request that still runs.
@@ -234,9 +234,9 @@ class SearchProof(StateProof):
         for state in states:
             waiting = [i for i in arrived if not state.started >> i & 1]
             self.spend(PLAIN * (20 + len(arrived)))
-            # For the waiting requests, one after another, it is decided whether they start now.
-            # Each entry of ``pending`` has the number of requests decided so far, the partial
-            # schedule with those that start, and the rise of its lower bound if all others wait.
+            # Decide for each waiting request, one after another, whether it starts now. Each entry
+            # of ``pending`` has the number of requests decided so far, the partial schedule with
+            # those that start, and the rise of its lower bound if all undecided requests wait.
             pending = [(0, state, sum(rise[i] for i in waiting))]
             while pending:
                 position, part, rises = pending.pop()
@@ -316,7 +316,8 @@ class SearchProof(StateProof):
             kept: list[_State] = []
             # Sort by latency, then by profile. Then a partial schedule comes after all that
             # dominate it: their latency is no larger, and a profile that is larger in no round is
-            # not larger as an integer either. So it is enough to compare it with those before it.
+            # not larger as an integer either. So it is enough to compare each partial schedule with
+            # those before it.
             for state in sorted(group.values(), key=lambda state: (state.latency, state.profile)):
                 self.spend(PLAIN * (self._rounds(state.profile) + 4 * len(kept)))
                 above = state.profile | highest

@@ -47,8 +47,8 @@ MOST = 2**53
 all integers up to it."""
 
 SHARE_UNITS = 1000
-"""Denominator of the integers ``gammas`` and ``attendances`` in a certificate: the share of a price
-for memory and work, and the share of the rest for work and taking part in rounds."""
+"""Denominator of integers in a certificate. ``gammas``: shares of prices for memory and work.
+``attendances``: shares of the rest of these prices for work and for taking part in rounds."""
 
 STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
@@ -155,9 +155,10 @@ def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:
 
 
 def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, Any]:
-    """Read the field ``participation`` of `RoundLengthPrices`: who pays for taking part in rounds.
+    """Read the field ``participation`` of `RoundLengthPrices`: payments for taking part in rounds.
 
-    ``part`` is the entry ``"participation"`` of a proof, ``cells`` the number of its prices.
+    ``part`` is the entry ``"participation"`` of a proof, ``cells`` the number of its prices, and
+    ``n`` the number of requests.
     """
     from hindsight.prices.round_lengths import Shares
 
@@ -240,7 +241,8 @@ def _work(
         work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
         return np.asarray(work)
 
-    # A group has at least as many grid points as a price cell, except for the block of the prompt.
+    # A group has at least as many grid points as an interval with one price, except for the block
+    # of the prompt.
     group = GROUP * (spread - 1) * d0 / step + 1
     work = blocks * numbers(max(width, group)) + numbers(group)
     return int(work.sum() / AT_ONCE)

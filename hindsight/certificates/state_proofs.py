@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Largest number of entries of a batch of price tables V(k, S): k requests with S tokens in all."""
+"""Most entries of a batch of price tables. Entry (k, S) is for k requests of S tokens in all."""
 
 
 class StateProof(Proof):

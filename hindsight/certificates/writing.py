@@ -61,16 +61,16 @@ from .problem import instance_part
 from .proofs import SearchFailedError
 
 SEARCH_STATES = 500_000
-"""Largest number of partial schedules in a search of a certificate: its check takes a minute."""
+"""Most partial schedules in a search of a certificate. A check of so many takes a minute."""
 
 BITS = 16
-"""Bits of the largest price after rounding, which lowers bounds of the library by <= 0.01 %."""
+"""Bits of the largest price after rounding. Rounding lowers bounds of the library by <= 0.01 %."""
 
 WORK_PER_SECOND = 2 * 10**8
 """Number of array entries visited in about one second by the check of a bound in seconds."""
 
 CHECK_SHARE = 1 / 3
-"""Largest share of its time limit that `make_certificate` may spend on a check on one time grid."""
+"""Largest share of its time limit that `make_certificate` may take to check one time grid."""
 
 
 def make_certificate(
@@ -132,8 +132,8 @@ def _in_rounds(
     instance = schedule.problem
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
-    # Proofs are about a relaxed instance in tokens: `fleet` has the replicas, `machine` is one
-    # machine with the memory of all replicas.
+    # Proofs are about a relaxed instance in tokens. `fleet` is this instance with its replicas.
+    # `machine` is this instance with one machine that has the memory of all replicas.
     fleet, machine = relaxed(instance), pooled(instance)
     document: dict[str, Any] = {
         **_head(instance),
