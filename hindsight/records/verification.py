@@ -258,11 +258,11 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
 
 
 def fits_two_rounds(instance: Instance) -> bool:
-    """Return whether requests of one round each, all arriving at 0, fit into two rounds.
+    """Return whether all requests fit into two rounds, if each runs one round and arrives at 0.
 
     They fit if and only if some subset of them and its complement each hold at most M tokens, the
-    memory limit. Bit j of an integer marks that some subset holds j tokens in total. Return True if
-    the test does not apply, because a request runs longer or arrives later.
+    memory limit. Bit j of an integer marks that some subset holds j tokens in total. Return True
+    also if the test does not apply because a request runs longer or arrives later.
     """
     if instance.arrival_times.any() or (instance.output_lengths > 1).any():
         return True

@@ -51,7 +51,7 @@ def njit(
     }
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no writable directory for the machine code: keep none
+    except RuntimeError:  # numba found no writable directory for the machine code: do not keep it
         compiled = numba.njit(**options)(function)
     index = _index(compiled)
     if index is not None:
@@ -60,12 +60,12 @@ def njit(
 
 
 def known_here(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
-    """Wrap ``load``, which reads numba's cache index of a loop, to ignore an outdated index.
+    """Wrap ``load``, which reads numba's cache index of a function, to ignore an outdated index.
 
-    numba keeps an index of the compiled versions of a loop on disk, by argument types. It unpickles
-    the index before it checks that the source is unchanged. If another version of this package
-    wrote the index, the module of an argument type may no longer exist, and unpickling fails. Then
-    the wrapped function returns an empty index, and numba compiles the loop again.
+    numba keeps an index of the compiled versions of a function on disk, by argument types. It
+    unpickles the index before it checks that the source is unchanged. If another version of this
+    package wrote the index, the module of an argument type may no longer exist, and unpickling
+    fails. Then the wrapped ``load`` returns an empty index, and numba compiles the function again.
     """
 
     def loaded() -> dict[Any, Any]:
@@ -88,24 +88,24 @@ def step(function: Function) -> Function:
 def inner(function: Function) -> Function:
     """Compile ``function`` for compiled callers only; Python callers run it uncompiled.
 
-    numba then makes no Python wrapper for it. Such a wrapper unpacks the arguments of a call from
-    Python. For named tuples of arrays, compiling the wrapper takes about as long as compiling a
-    loop. In calls such as ``f(0)`` the literal has the type int64. With `njit` numba would compile
-    a separate version of ``f`` for the literal.
+    numba then makes no Python wrapper for ``function``. Such a wrapper unpacks the arguments of a
+    call from Python. For named tuples of arrays, compiling the wrapper takes about as long as
+    compiling the function. In calls such as ``f(0)`` the literal has the type int64. With `njit`
+    numba would compile a separate version of ``f`` for the literal.
     """
     compiles = numba.extending.register_jitable(_nrt=False, no_cpython_wrapper=True)
     return compiles(function)
 
 
 def plain(loop: Any) -> Any:
-    """Return the Python function from which a loop that calls no other loop was compiled."""
+    """Return the Python function of a compiled function that calls no other compiled function."""
     return getattr(loop, "py_func", loop)
 
 
 def _index(loop: Any) -> Any:
-    """Return the object with which numba finds the machine code of a compiled loop on disk.
+    """Return the object with which numba finds the machine code of a compiled function on disk.
 
-    Return None if numba does not keep machine code of the loop on disk.
+    Return None if numba does not keep machine code of the function on disk.
     """
     # numba has no public function that returns the cache index.
     return getattr(getattr(loop, "_cache", None), "_cache_file", None)
@@ -115,9 +115,9 @@ class _Compilations(event.Listener):
     """Listener that reports each compilation by numba, and pauses garbage collection during it.
 
     The garbage collector would take an eighth of the compilation's time and free almost nothing, as
-    nearly all objects are in use. If a loop calls another loop, compiling both counts as one
-    compilation. numba holds a lock during a compilation, so only one thread at a time calls the
-    methods of this listener.
+    nearly all objects are in use. If a compiled function calls another one, compiling both counts
+    as one compilation. numba holds a lock during a compilation, so only one thread at a time calls
+    the methods of this listener.
     """
 
     def __init__(self, callback: Callable[[str, bool], object]) -> None:
@@ -147,8 +147,9 @@ def reported_compilations(
 ) -> AbstractContextManager[None]:
     """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
-    The arguments of the callback are the full name of the loop, and whether it is compiled now.
-    Loops whose machine code is on disk are not compiled, so they are not reported.
+    The arguments of the callback are the full name of the function that numba compiles, and False
+    at the start or True at the end. Functions whose machine code is on disk are not compiled, so
+    they are not reported.
     """
     return event.install_listener("numba:compile", _Compilations(callback))
 
@@ -157,8 +158,8 @@ def reported_compilations(
 def overwrite(target: npt.NDArray[np.generic], source: npt.NDArray[np.generic]) -> None:
     """Copy the one-dimensional array ``source`` into ``target``, which has the same length.
 
-    This replaces ``target[:] = source`` in compiled loops. For that statement numba also compiles
-    the formatting of an error message, which takes two seconds.
+    This replaces ``target[:] = source`` in functions that numba compiles. For that statement numba
+    also compiles the formatting of an error message, which takes two seconds.
     """
     for k in range(len(source)):
         target[k] = source[k]
