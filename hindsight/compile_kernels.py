@@ -30,7 +30,7 @@ from .solver import solve
 
 
 def compile_kernels() -> None:
-    """Compile every loop of this package by calling it at least once, on four requests."""
+    """Compile every numba function of this package: call it on an instance of four requests."""
     instance = Instance.from_arrays([1, 1, 2, 2], [3, 3, 1, 2], [1, 0, 2, 1], memory_limit=6)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
     levels = instance.memory_limit + 1
@@ -45,14 +45,15 @@ def compile_kernels() -> None:
     StateAscent(instance, interval.schedule.makespan).improve(1)
     relax(instance, method="lagrangian", tolerance=1e-7)
 
-    # Compile the loops of path graphs (`hindsight.paths`). The search starts from a schedule and
-    # prices far from the optimum, so that it does not end before it has called every loop.
+    # Compile the functions of path graphs (`hindsight.paths`). The search starts from a schedule
+    # and prices far from the optimum, so that it does not end before it has called every function.
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
     prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
     GraphSearch(interval).run(prices, 0, never)
 
-    # The first schedule and prices leave work for each loop for preemptive schedules.
+    # Compile the functions for preemptive schedules. The search starts from a schedule far from the
+    # optimum, so that it does not end before it has called every function.
     interval = Interval(Problem(instance, preemption="keep"))
     interval.offer(one_after_another(instance))
     close_preemptive(interval, Search(threads=1))
@@ -63,7 +64,7 @@ def compile_kernels() -> None:
 
 
 def main() -> None:
-    """Compile all loops of this package, and print the name of each one once it is compiled."""
+    """Compile all numba functions of this package, and print each name after the compilation."""
 
     def show(name: str, is_ready: bool) -> None:
         if is_ready:

@@ -30,13 +30,13 @@ TOLERANCE = 0.01
 """Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Estimated seconds to build the linear program, per pair of request and start, and per round."""
+"""Estimated seconds to build the linear program, for each pair (request, start) and each round."""
 
 INTERIOR_POINT_FROM = 4_000
-"""From this many start variables on, interior point without crossover is faster than simplex."""
+"""From this many start variables on, interior point (no crossover) is faster than simplex."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""A start beyond the program's rounds is added if its reduced cost is below minus this value."""
+"""Starts later than the linear program's are added if their reduced cost is below minus this."""
 
 Method = Literal["auto", "lp", "lagrangian"]
 
@@ -107,7 +107,7 @@ def relax(
     >>> hindsight.relax(instance).certified_bound
     7
     """
-    # Pass on all parameters, by name.
+    # Pass on all parameters: ``locals()`` maps their names to their values.
     return relax_until(None, **locals())
 
 

@@ -44,7 +44,7 @@ WIDTH = 0.01
 """Bisection for a latency limit in seconds ends once (upper - lower) / upper is at most this."""
 
 SHORTEST = 1e-9
-"""Shortest latency limit for which a solve is run, in seconds."""
+"""Shortest latency limit that is tried, in seconds."""
 
 
 class _Bisection:
@@ -192,7 +192,7 @@ def _own_times(problem: Instance | Workload, goal: Tail) -> FloatArray:
         return np.zeros(len(problem))
     minorants = affine_minorants(problem.batch_time, problem.memory_limit)
     longest: FloatArray = np.max([own_times(problem, one)[is_latency] for one in minorants], 0)
-    # Reduce these lower bounds slightly, as a margin for rounding errors.
+    # Reduce the lower bounds in seconds slightly, as a margin for rounding errors.
     return longest * (1 - 1e-9)
 
 

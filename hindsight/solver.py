@@ -138,7 +138,7 @@ def solve(  # noqa: PLR0913
     >>> on_time.lower_bound, on_time.upper_bound
     (2, 2)
     """
-    # Pass on all parameters, by name.
+    # Pass on all parameters: ``locals()`` maps their names to their values.
     return solve_until(None, **locals())
 
 

@@ -18,10 +18,10 @@ from .outcomes.problem import Problem
 from .rounds.own_bounds import AnyBound, OwnBound
 
 SECONDS = 5.0
-"""Time limit of each solve, for an optimal schedule of an instance."""
+"""Time limit, in seconds, of each solve that computes an optimal schedule of a tiny instance."""
 
 PROMPT_RANGES = ((1, 4), (0, 4), (1, 41))
-"""Ranges of random prompt lengths, end excluded, in turn. Empty and long prompts reveal faults."""
+"""Ranges of random prompt lengths (tokens), used in turn. The end of a range is excluded."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Verdict:
         if not self.failed:
             return f"{line} ({self.checked} instances)"
         line += f": not on {self.failed} of {self.checked} instances\n          {self.reason}"
-        # The code that reproduces the failure has no indentation, so that it runs when copied.
+        # The Python code that reproduces the failure has no indentation, so that it runs when
+        # copied.
         return f"{line}\n\n{self.reproduction}\n" if self.reproduction else line
 
 
