@@ -36,9 +36,10 @@ from instances.arrays import FloatArray
 class Evaluation(NamedTuple):
     """Value and gradient of a dual function (a lower bound on an optimum) at given variables.
 
-    A dual function adds minima over the choices of each request, and subtracts maxima over the sets
-    of requests that run together. The *smooth minorant* has soft minima and soft maxima at a
-    temperature instead. It is differentiable, and nowhere exceeds the dual function.
+    A dual function is the sum over the requests of the least cost of a choice (such as a start),
+    minus the sum over the rounds of the largest total price of requests that may run together. The
+    *smooth minorant* has soft minima and soft maxima at a temperature instead. It is
+    differentiable, and it never exceeds the dual function.
 
     Attributes
     ----------
@@ -49,8 +50,8 @@ class Evaluation(NamedTuple):
     gradient : float64 array
         Gradient of the smooth minorant, in the shape of the variables.
     solution : Any, default None
-        Fractional primal solution that belongs to the variables, such as
-        `hindsight.prices.tokens.FractionalStarts`; None if the dual function computes none.
+        Fractional solution of the scheduling problem that was computed at these variables, such as
+        `hindsight.prices.tokens.FractionalStarts`. None if the dual function computes none.
     """
 
     value: float
@@ -60,13 +61,14 @@ class Evaluation(NamedTuple):
 
 
 Dual = Callable[[FloatArray, float], Evaluation]
-"""Function of variables and a temperature: value and gradient of a dual function (lower bound)."""
+"""Type of a dual function in code: maps variables and a temperature to an `Evaluation`."""
 
 
 class Settings(NamedTuple):
     """Parameters of `Adam`, which steps along a running mean of the gradients.
 
-    Each step is divided by the root of the running mean of the squared gradients.
+    For each variable, the step is divided by the square root of the running mean of its squared
+    gradients.
 
     Attributes
     ----------
@@ -74,8 +76,8 @@ class Settings(NamedTuple):
         Weight of the latest gradient in the running mean, and weight of its square in the running
         mean of squares.
     damping : float, default 1e-3
-        Added to the root before the division, so that gradients far below ``damping`` make small
-        steps.
+        Number added to this square root before the division, so that gradients far below
+        ``damping`` make small steps.
     lowest, highest : float, optional
         Smallest and largest value of every variable; by default 0 and infinity.
     """
@@ -94,11 +96,11 @@ class Stage(NamedTuple):
     steps : int
         Largest number of evaluations of the dual function by Adam, or of steps of L-BFGS-B.
     heats : tuple[float, float]
-        Temperature at which the dual function is smoothed, in the first and in the last step of
-        Adam. In between it falls geometrically. L-BFGS-B uses only the first.
+        Temperature of the smooth minorant (`Evaluation`) in the first and in the last step of Adam.
+        In between it changes geometrically. L-BFGS-B uses only the first.
     rates : tuple[float, float] or None, default None
-        About how much Adam changes each variable in the first and in the last step. In between the
-        change falls geometrically. None selects L-BFGS-B.
+        Step size of Adam in the first and in the last step: about how much it changes each
+        variable. In between it changes geometrically. None selects L-BFGS-B.
     tolerance : float, default 0.0
         L-BFGS-B ends the stage after a step that raises the smoothed dual function by less than
         this share of its value. Adam ignores it.
@@ -131,9 +133,9 @@ class Adam:
         self._mean, self._square = np.zeros_like(x), np.zeros_like(x)
 
     def step(self, gradient: FloatArray, rate: float) -> None:
-        """Take one step uphill from the present ``gradient`` and its running mean.
+        """Add the present ``gradient`` to the running means, and change the variables by one step.
 
-        Each variable changes by about ``rate``.
+        Each variable changes by about ``rate``, in the direction in which the function grows.
         """
         (gain, square_gain), damping, lowest, highest = self._settings
         self._steps += 1
@@ -153,15 +155,15 @@ class Adam:
 class Best:
     """Callback of `ascend` that keeps the variables at which the dual function was largest so far.
 
-    The attribute ``x`` has these variables, ``value`` the dual function at them. Before the first
-    call, ``x`` has the variables given to the constructor, and ``value`` is -inf.
+    Attribute ``x`` is a copy of these variables, and ``value`` is the dual function at ``x``.
+    Before the first call, ``x`` has the initial variables, and ``value`` is -inf.
     """
 
     def __init__(self, x: FloatArray) -> None:
         self.x, self.value = x, -math.inf
 
     def __call__(self, x: FloatArray, found: Evaluation) -> None:
-        """Copy the variables ``x`` if the dual function is larger at them than at all before."""
+        """Keep a copy of ``x`` if ``found.value`` is larger than in all earlier calls."""
         if found.value > self.value:
             self.x, self.value = x.copy(), found.value
 
@@ -180,8 +182,8 @@ def ascend(
     Parameters
     ----------
     dual : Dual
-        The dual function of variables (usually prices) and a heat, the temperature at which it is
-        smoothed. It may raise StoppedEarlyError, which ends the ascent.
+        The dual function. Its arguments are the variables (usually prices) and the temperature of
+        its smooth minorant. It may raise StoppedEarlyError, which ends the ascent.
     x : float64 array
         Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]
@@ -229,7 +231,7 @@ def ascend(
 
 
 Report = Callable[[FloatArray, Evaluation], None]
-"""Callback after each ascent step, with its `Evaluation`; StoppedEarlyError ends the ascent."""
+"""Callback after each ascent step, with variables and `Evaluation`. StoppedEarlyError ends it."""
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:

@@ -62,8 +62,8 @@ class CompressedInstance(NamedTuple):
         """Remove the idle gaps from a schedule of `original`, the instance with its gaps.
 
         The result is a schedule of `instance`, which has no gaps. Return None if it would be
-        infeasible: then some requests from before a gap run so long that they would meet the first
-        requests from after the gap, and all together they do not fit into memory.
+        infeasible. Then some requests that arrive before a gap run so long that without the gap,
+        they overlap with requests that arrive after it, and together these do not fit into memory.
         """
         if self.instance is self.original:
             return schedule
@@ -81,10 +81,10 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     instance : Instance
         The problem.
     kept : int, default 1
-        Factor on the distance of blocks: from the latest arrival of a block to the first arrival of
-        the next block there will be at most ``kept`` times as many rounds as the block has output
-        tokens. With 1 all idle gaps are removed, because a block needs no more rounds than that.
-        Larger values keep a part of each gap.
+        Factor on the longest distance between blocks. In the result, at most ``kept`` * (output
+        tokens of a block) rounds lie between the latest arrival of the block and the first arrival
+        of the next block. With 1 all idle gaps are removed, because a block completes within so
+        many rounds of its latest arrival. Larger values keep a part of each gap.
     """
     order, shifts = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
     columns = instance.arrival_times[order], kept * instance.output_lengths[order]
@@ -112,12 +112,13 @@ def next_block_begins(compressed: CompressedInstance) -> IntArray:
     """Return, for each request, the round of the first arrival in the next block, shape (n,).
 
     A block is the set of requests between two idle gaps (rounds in which no optimal schedule runs a
-    request). The next block is the one after the request's own block. Arrivals are those of the
-    instance without gaps. The value is 2^62 for requests of the last block.
+    request). The next block is the one that follows the request's block in time. Arrivals are those
+    of the instance without gaps. The value is 2^62 for requests of the last block.
     """
     arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
-    # Blocks are told apart by their shift, the number of rounds by which removing the gaps moved
-    # their requests: it is the same for all requests of a block, and larger for later blocks.
+    # The shift of a request is the number of rounds by which the removal of gaps moved its arrival.
+    # Requests of one block have equal shifts, and requests of later blocks have larger ones. So the
+    # shift identifies the block.
     first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
     following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
     return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

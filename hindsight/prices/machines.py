@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants
 
 MEAN_UNIT = 2**60
-"""`machine_bounds` rounds each request's term of "mean busy times" down to multiples of 2^-60 s."""
+"""Units per second: each term of the bound "mean busy times" is a multiple of 2^-60 s."""
 
 
 class _Job(NamedTuple):
@@ -101,8 +101,9 @@ class _Job(NamedTuple):
     own : int
         Least time from the start of the request's first round to the end of its last round.
     seconds : int
-        Processing time p_i / K on this machine. Here p_i is the least machine time of the request:
-        the sum over its rounds of its share of their lengths.
+        Processing time p_i / K on this machine. Here p_i is the least machine time of the request.
+        Each round that it takes part in charges it a share of the round's length, and p_i is the
+        least sum of these charges.
     moment : int
         2 * ``seconds`` * (least time from the mean time of the request's processing to its
         completion), in squares of the unit of time.
@@ -147,9 +148,9 @@ def _jobs(workload: Workload, minorant: AffineMinorant) -> tuple[list[_Job], int
 def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int, int]]:
     """Simulate one preemptive machine that always serves the released job of least processing time.
 
-    If ``remaining`` is True, the remaining processing time counts, otherwise the original one.
-    Yields the uninterrupted pieces of service in the order of time, as (index of the job in
-    ``jobs``, start, length). Start and length are in the unit of time of the jobs.
+    If ``remaining`` is True, the machine compares remaining processing times, otherwise original
+    ones. Yields one triple for each uninterrupted piece of service, in the order of time: (index of
+    the job in ``jobs``, start, length). Start and length are in the unit of time of the jobs.
     """
     left = [job.seconds for job in jobs]
     waiting: list[tuple[int, int]] = []
@@ -172,8 +173,9 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int,
         if not left[i]:
             heapq.heappop(waiting)
         elif remaining:
-            # The job served had the least remaining time, which has just fallen further. So it
-            # stays on top of the heap, and only its entry must be replaced.
+            # The job just served, i, had the least remaining time of all waiting jobs, and now has
+            # even less. So it stays on top of the heap ``waiting``, and only this entry is
+            # replaced.
             waiting[0] = (left[i], i)
 
 
@@ -207,11 +209,12 @@ def mean_busy_prices(
 
     The prices come from the schedule of one preemptive machine that always serves, of the requests
     that have arrived, the one of least processing time p. It is the schedule of the bound "mean
-    busy times" (`machine_bounds`). The price at a time is the number of requests, in fractions,
-    that the machine still serves before it is idle next: if it stopped for one second, they would
-    all complete one second later. This number is the integral, up to the next idle time, of 1 / p
-    of the request served. With K replicas the price is that of a second of one replica. Floats
-    suffice, because these prices are only the first ones of an ascent.
+    busy times" (`machine_bounds`). The price at time t is the integral of 1 / p(u) over u from t to
+    the next idle time, where p(u) is the processing time of the request served at time u. It is the
+    (fractional) number of requests that the machine completes before it is idle. If the machine
+    stopped for one second at t, all of them would complete one second later. With K replicas the
+    price is that of a second of one replica. Floats suffice, because these prices are only the
+    first ones of an ascent.
     """
     jobs, unit = _jobs(workload, minorant)
     times: list[float] = []
@@ -232,13 +235,14 @@ def mean_busy_prices(
 def machine_bounds(workload: Workload, batch_time: object) -> dict[str, Fraction]:
     """Return three lower bounds, by name, on the total latency in seconds of every scheduler.
 
-    "own time" adds the least times of all requests, each alone. "one machine" is the least total
-    latency on one preemptive machine, as given by shortest remaining processing time first. "mean
-    busy times" bounds the mean time at which each request is processed on such a machine, and adds
-    the least time from then to its completion. The head of this module has the proofs. The bounds
-    use affine minorants of the batch time, which are lower bounds on the length of a round. If
-    there are several minorants, each bound is the largest over them. The bounds are exact fractions
-    or rounded down. They hold only if the minorants do (`hindsight.prices.minorants.is_known`).
+    "own time" is the sum over the requests of the least time that each takes if it runs alone. "one
+    machine" is the least total latency on one preemptive machine, as given by shortest remaining
+    processing time first. "mean busy times" is the sum of two bounds: on the mean time at which
+    each request is processed on such a machine, and on the time from this mean to its completion.
+    The head of this module has the proofs. The bounds use affine minorants of the batch time, which
+    are lower bounds on the length of a round. If there are several minorants, each bound is the
+    largest over them. The bounds are exact fractions or rounded down. They hold only if the
+    minorants are proved (`hindsight.prices.minorants.is_known`).
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ class AffineMinorant(NamedTuple):
     """Lower bound d0 + d1 * (tokens processed) + d2 * (KV tokens of the batch) on a round's length.
 
     The batch is the set of requests that emit a token or process a chunk of their prompt in the
-    round. Other requests, whose tokens are only held in memory, may make the round longer. The
-    lower bound leaves them out. The coefficients are exact.
+    round. Requests that only hold tokens in memory are not counted, although they may make the
+    round longer. The coefficients are exact fractions.
 
     Attributes
     ----------
@@ -74,10 +74,10 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
     """Return affine minorants with the given d2 whose lines d0 + d1 x exceed no point (x, y).
 
-    A minorant is a lower bound on the length of a round. x is the number of tokens that a round
-    processes. y is the shortest length of such a round in seconds, minus d2 times its KV tokens.
-    The lines are the horizontal one through the lowest point, and those along the edges of the
-    lower convex hull of the points that have d0 > 0 and d1 > 0.
+    A minorant is a lower bound on the length of a round. In a point (x, y), x is a number of tokens
+    that a round processes, and y is (length of the shortest such round in seconds) - d2 * (its KV
+    tokens). The function returns the horizontal line through the lowest point, and the lines along
+    those edges of the lower convex hull of the points that have d0 > 0 and d1 > 0.
     """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
@@ -101,10 +101,10 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
 
 
 def is_known(batch_time: object) -> bool:
-    """Return whether affine lower bounds on a round's length are proved from a batch time's class.
+    """Return whether `affine_minorants` has lower bounds on round lengths for a batch time's class.
 
-    They are proved for `TiledTime`, `AffineTime` and `IterationTime`, but not for
-    subclasses of these, because a subclass may compute another time.
+    It has them for `TiledTime`, `AffineTime` and `IterationTime`, but not for subclasses of these,
+    because a subclass may compute another time.
     """
     return type(batch_time) is TiledTime or coefficients(batch_time) is not None
 

@@ -33,36 +33,36 @@ from .round_length_values import Goals, Requests
 from .round_lengths import RoundLengthPrices, Shares
 
 SLICES = 8
-"""Number of parts into which a subset of requests is split for the thread pool. It is fixed, so
-that floating-point sums over requests do not depend on the number of threads."""
+"""Number of parts, evaluated in parallel, of the subset of requests of one ascent step. It is
+fixed, so that floating-point sums over requests do not depend on the number of threads."""
 
 SUBSET = 2_500
-"""Approximate number of requests whose least costs are computed in one step of price ascent."""
+"""Approximate number of requests whose least costs one step of the price ascent computes."""
 
 FIRST_WINDOW = 4.0
-"""The least cost of a request from time t on is first computed for all t up to its arrival + this
-factor * (its latency in the given schedule) + three price cells."""
+"""The least remaining cost of a request at time t is first computed for t up to its arrival time +
+FIRST_WINDOW * (its latency in the given schedule) + 3 * (length of a price cell), in seconds."""
 
 ROW_CELLS = 8
-"""Number of consecutive cells (intervals with one price) that share one gamma and one attendance.
-A price has three parts: for memory and work (its share is gamma), for work and for taking part in
-rounds (its share of the rest is the attendance), and for work alone."""
+"""Number of consecutive cells (intervals with one price pi) that share one gamma and one
+attendance. pi * gamma is the price of memory and work, pi * (1 - gamma) * attendance that of work
+and of taking part in rounds, and pi * (1 - gamma) * (1 - attendance) that of work alone."""
 
 STEPS, DEADLINE_STEPS = 2, 8
-"""Numbers of time-grid steps per cell (interval with one price): without and with deadlines. In the
-values that the ascent computes, deadlines are up to about one grid step too late."""
+"""Number of time-grid steps per cell (interval with one price): without, and with deadlines. The
+costs that the ascent computes are those for deadlines that are up to about one grid step later."""
 
 RATE, FAST_RATE = 0.12, 0.25
-"""First step sizes of the ascent in the logarithms of prices: without and with deadlines. With
+"""First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 
 SLOWING = 100
-"""After this number of passes over all requests, the ascent takes steps of a quarter of the first
-size. It goes on with small steps when cells are halved: large ones would undo what it has found."""
+"""Number of passes over all requests after which step sizes are a quarter of the first ones. They
+stay small when cells (intervals with one price) are halved: large steps would undo the progress."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
-"""Values of (D - d0) / d0 for the round lengths D that the ascent considers, where d0 is a round's
-overhead. The length of the longest possible round is considered too."""
+"""Values of (D - d0) / d0 for the round lengths D that the ascent lets requests choose, where d0 is
+the overhead of a round. The length of the longest possible round is one more choice."""
 
 
 def _load(
@@ -70,14 +70,14 @@ def _load(
 ) -> FloatArray:
     """Return the utilisation of a machine at each moment, between 0 and 1.
 
-    This is as if each request occupied the machine evenly from its arrival until its deadline.
+    The machine time of each request is spread evenly from its arrival to its deadline.
 
     Parameters
     ----------
     arrival, end : float64 array, shape (n,)
         Arrival times, ascending, and deadlines, in seconds on the clock.
     charges : float64 array, shape (n,)
-        Machine time that each request takes, in seconds.
+        Machine time that each request needs, in seconds.
     moments : float64 array, shape (k,)
         Times at which the utilisation is wanted, in seconds.
     """
@@ -109,9 +109,9 @@ def _first_prices(
         ends = np.sort(schedule.completion_times)
         present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
         # If one machine stops for a second, the requests present on it complete a second later.
-        # They are ``present / replicas`` on average, so this is a price of a second of its time. At
-        # a high load, requests that arrive later are delayed too: then 0.6 times the price of
-        # `mean_busy_prices` may be the larger one.
+        # Their mean number, ``present / replicas``, is a price of a second of machine time. At a
+        # high load the stop also delays requests that arrive later. Then 0.6 times the price of
+        # `mean_busy_prices` may be larger.
         busy = 0.6 * np.interp(middles, times, worth)
         return np.asarray(np.maximum(busy, present / replicas) + 0.1)
     charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
@@ -120,22 +120,24 @@ def _first_prices(
 
 
 class RoundLengthAscent:
-    """Ascent of the estimated lower bound in the prices of machine time, by Adam.
+    """Price ascent by Adam that seeks prices of machine time for which the lower bound is large.
 
-    Its variables are the logarithm of the price pi of each cell, the logits of gamma and of the
-    attendance in each row of `ROW_CELLS` cells, and the logarithms of the levels of each request.
-    Gamma and the attendance are the shares that divide pi into three parts (`RoundLengthPrices`).
-    The levels divide the payments for taking part in rounds among the requests. A request has a
-    level in the cells from its start to its completion in the schedule. Prices start from
-    `mean_busy_prices` or from the number of requests present in the schedule, because a delay of
-    the machine delays all requests present.
+    A cell is a time interval with one price pi. The variables are the logarithm of pi in each cell,
+    the logits of gamma and of the attendance in each row of `ROW_CELLS` cells, and the logarithms
+    of the levels of each request. Gamma and the attendance are the shares that divide pi into three
+    parts (`RoundLengthPrices`). The levels determine how much each request pays for taking part in
+    a round (`Shares`). A request has a level in each cell from its start to its completion in the
+    given schedule. Initial prices are 0.6 times those of `mean_busy_prices`, or the number of
+    requests present per machine in the schedule if that is larger, because a delay of the machine
+    delays all requests present.
 
-    With deadlines prices start from the utilisation of the machine, and no request has a level.
+    With deadlines, initial prices follow from the utilisation of the machine, and no request has a
+    level.
 
     Parameters
     ----------
     schedule : SecondsSchedule or FleetSchedule
-        A good schedule of the workload, from which prices start.
+        A good schedule of the workload, from which initial prices are computed.
     minorant : AffineMinorant
         Affine lower bound on the length of a round, as in `PricedValues`.
     horizon : float
@@ -159,14 +161,14 @@ class RoundLengthAscent:
         Number of subsets of the requests. Each step of the ascent computes the values of one
         subset, so this many steps make one pass over all requests.
     estimate : float
-        Estimated lower bound at the latest prices, not proved: on the mean latency in seconds, or
-        with deadlines on the share of late requests.
+        Estimated lower bound at the latest prices: on the mean latency in seconds, or with
+        deadlines on the share of late requests. It is not proved.
     horizon : float
         Time until which prices are positive, in seconds.
     values : float64 array
-        Approximate value V_i of each request, its least cost including payments, shape (n,). It is
-        in seconds, or between 0 and 1 with deadlines. It determines until which time after its
-        arrival `PricedValues` computes costs of a request.
+        Approximate value V_i of each request, its least latency plus payments, shape (n,). It is in
+        seconds, or between 0 and 1 with deadlines. `PricedValues` uses it to choose up to which
+        time after a request's arrival costs are computed.
     turns : int
         Number of steps of the ascent so far.
     """
@@ -214,8 +216,9 @@ class RoundLengthAscent:
             o = deadlines.output
             self._window = self._latest = np.maximum(self._end - a, 0.0) + cell
         self._given = a, s, o
-        # Deal requests whose least cost is not known in turn to the subsets, and those of a subset
-        # in turn to its parts. So each part has requests of all arrival times.
+        # ``unknown`` has the requests whose least cost must be computed from prices. Request number
+        # j of them is in subset j mod ``subsets``. Each subset is divided into `SLICES` parts
+        # likewise. So each part has requests of all arrival times.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
         self._slices = [
             [unknown[subset :: self.subsets][part::SLICES] for part in range(SLICES)]
@@ -242,24 +245,27 @@ class RoundLengthAscent:
         self._mean = self._mean[0][:, before], np.repeat(self._mean[1], 2)
 
     def prices(self) -> RoundLengthPrices:
-        """Return the prices of machine time, as means over the latest turns.
+        """Return weighted means over all ascent steps of the prices of machine time.
 
-        The bound is concave in the prices alpha, beta, eta and in the payments mu_i for taking
-        part. So their means over turns prove more than those of most single turns.
+        Later steps have larger weights. The bound is concave in the prices alpha, beta, eta and in
+        the payments mu_i for taking part in rounds. So the means over steps prove a larger bound
+        than the prices of most single steps.
         """
         (alpha, beta, eta), levy = self._mean
         rest, cell = beta + eta, self._cell
         parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
-        # Proofs need whole levels. Scale them so that those of all requests sum to 4096 in each
-        # cell, then round them.
+        # Proofs need levels that are whole numbers. Scale the levels so that those of all requests
+        # sum to 4096 in each cell, then round them.
         levels = np.rint(4096 * levy / np.maximum(eta[cell], 1e-300))
         shares = self._shares._replace(levels=levels)
         return RoundLengthPrices(self.cell, alpha + rest, parts[0], (parts[1], shares))
 
     def _begin(self, log_price: FloatArray, logits: FloatArray, levels: FloatArray) -> None:
-        """Restart Adam from logarithms of prices, logits of parts and logarithms of levels.
+        """Restart Adam, with running means of 0, at the given variables.
 
-        The parts are gamma and the attendance, in two rows.
+        ``log_price`` has the logarithm of the price of each cell. ``logits`` has two rows: gamma
+        and the attendance, the shares that divide prices into parts. ``levels`` has the logarithms
+        of the levels that divide payments among requests.
         """
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         finite = settings._replace(highest=7.0)
@@ -268,11 +274,11 @@ class RoundLengthAscent:
         self._fine_shares = self._shares.split(self._fine)
 
     def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return price, gamma and attendance of each cell, and the part of each level.
+        """Return price, gamma and attendance of each cell, and the normalised levels of requests.
 
-        Gamma is the share of the price for memory and work. The attendance is the share of the rest
-        for work and taking part in rounds. The part of a level is the level divided by the sum of
-        the levels of all requests in its cell.
+        Gamma is the share of the price that is charged for memory and work. The attendance is the
+        share of the rest that is charged for work and for taking part in rounds. A normalised level
+        is the level of a request divided by the sum of the levels of all requests in the same cell.
         """
         log_price, logits, levels = (one.x for one in self._steps)
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
@@ -282,7 +288,7 @@ class RoundLengthAscent:
         return price, *parts[:, self._row], raw / np.bincount(cell, raw)[cell]
 
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
-        """Compute the values of one subset of the requests and take a step of the ascent.
+        """Compute the least costs V_i of one subset of the requests, and take a step of the ascent.
 
         Return False if ``should_stop`` returned True before the step.
         """
@@ -312,7 +318,7 @@ class RoundLengthAscent:
                 self._window[chosen] = np.minimum(self._latest[chosen], wide)
         estimate = self.values.sum() - self.cell * self._replicas * price.sum()
         self.estimate = float(estimate) / len(self.values)
-        # Prices of turn k have a weight of about k^5 in the mean over turns, because the first
+        # In the mean over steps, prices of step k have a weight of about k^5, because the first
         # prices are far from the best ones.
         newest, old = 6 / (self.turns + 6), self._mean
         self._mean = tuple(old[k] + newest * (found[k] - old[k]) for k in range(2))
@@ -335,17 +341,18 @@ class RoundLengthAscent:
     def _model(self, rates: FloatArray, levy: FloatArray) -> tuple[Model, IntArray]:
         """Return a `Model` of present prices, on a time grid of several steps per cell.
 
-        Also return the column ``share`` of `Requests` on this grid. ``rates`` are alpha,
-        beta and eta of each cell, shape (3, cells). ``levy`` has for each level what its request
-        pays for taking part in a round, divided by d0.
+        Also return the column ``share`` of `Requests`, with cells of one grid step. ``rates`` are
+        the prices alpha, beta and eta of each cell, shape (3, cells). ``levy`` has, for each level,
+        what its request pays for taking part in a round, divided by the overhead d0 of a round.
         """
         fine, d0 = self._fine, self._machine.d0
         step = self.cell / fine
         until = np.cumsum(np.repeat(rates, fine, axis=1) * step, axis=1)
         beyond = max(int((self._given[0] + self._window).max() / step) + 5 - until.shape[1], 0)
         until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
-        # The integral of what a request pays has an entry at both ends of each grid step of its
-        # cells: one more than there are steps.
+        # ``levies`` has an entry at both ends of each grid step in which a request pays for taking
+        # part. So each request has one entry more than it has such steps, and its ``place`` moves
+        # by one for each request before it.
         request, cell, place = self._fine_shares.places()
         place += np.arange(len(place))
         levies = np.zeros(len(request) + len(place))
@@ -358,10 +365,10 @@ class RoundLengthAscent:
     def _step(self, now: tuple[FloatArray, ...], charges: FloatArray) -> None:
         """Take a step of the ascent from the present prices.
 
-        ``now`` is the result of `_now`. ``charges``, of shape (3, cells), are derivatives of the
-        sum of values V_i by the prices alpha, beta and eta of each cell, if the payments mu_i for
-        taking part in rounds do not change. These payments, which are proportional to eta, are
-        taken into account here.
+        ``now`` is the result of `_now`: prices, their shares and levels. ``charges``, of shape (3,
+        cells), are derivatives of the sum of the least costs V_i by the prices alpha, beta and eta
+        of each cell, computed as if the payments mu_i for taking part in rounds were constant. This
+        method adds the derivatives through mu_i, which is proportional to eta.
         """
         price, gamma, attendance, part = now
         cell, d0, rounds = self._cell, self._machine.d0, self._shares.levels
@@ -375,8 +382,9 @@ class RoundLengthAscent:
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
         slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
         rate = (RATE if self.deadlines is None else FAST_RATE) / slower
-        # With deadlines, take smaller steps in the logits of gamma and attendance. If gamma jumps
-        # between 0 and 1 from one row of cells to the next, the prices prove a weak bound.
+        # Without deadlines, steps in the logits of gamma and attendance are three times as large as
+        # those in log prices, with deadlines as large. If gamma jumps between 0 and 1 from one row
+        # of cells to the next, the prices prove a weak bound.
         turning = 3 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate

@@ -24,19 +24,19 @@ from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
 
 BLOCKS = 240
-"""Largest number of blocks into which the steps of a request after its first one are cut."""
+"""Largest number of blocks into which the rounds of a request after its first one are cut."""
 
 
 class Model(NamedTuple):
-    """Machine, prices and round lengths from which values of requests are computed.
+    """Machine, prices and round lengths from which least costs V_i of requests are computed.
 
     Attributes
     ----------
     machine : Machine
-        Memory limit M and the minorant.
+        Memory limit M, and the coefficients of the minorant (lower bound on a round's length).
     lengths : float64 array, shape (classes,)
-        Round lengths that are considered, in seconds, ascending. A class is the rounds of one
-        length.
+        Round lengths D that a request may choose for a block of its steps, in seconds, ascending.
+        Each D is a class.
     penalty : float
         Cost of a late request: 1, or infinite if the goal is total latency.
     step : float
@@ -44,12 +44,12 @@ class Model(NamedTuple):
     until : float64 array, shape (points, 3)
         Integrals of the prices alpha, beta and eta of machine time from time 0 to each grid point.
     levies : float64 array
-        Integrals over time of what each request pays per round for taking part. That of request i
-        up to grid point x is ``levies[place + min(max(x, first), after)]``, where (first, after,
-        place) is the row of the request in `Requests.share`: it pays only in the cells from
-        ``first`` on and before ``after``.
+        Integrals over time of what each request pays per round for taking part. The integral of
+        request i up to grid point x is ``levies[place + min(max(x, first), after)]``, where (first,
+        after, place) is row i of `Requests.share`. The request pays only in the cells first ..
+        after - 1.
     stop : int64 array, shape (1,)
-        Not 0 once the answer is no longer needed.
+        Another thread sets it to 1 to end the computation, whose result is then not used.
     """
 
     machine: Machine
@@ -62,7 +62,7 @@ class Model(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Values of requests, and the derivatives of the sum of these values.
+    """Least costs V_i of requests, and the derivatives of their sum by integrals of prices.
 
     Attributes
     ----------
@@ -86,10 +86,10 @@ class _Block(NamedTuple):
     size : float
         Number of steps.
     work, shared : float
-        Charges of a step in seconds, which are multiplied by prices. ``work`` is w = d1 tok + d2
-        kv, for the price of work. ``shared`` is d0 kv / M + w, for the price of memory and work.
-        tok is the number of tokens that the step processes, kv the mean number of tokens that the
-        request holds in the block.
+        Factors of prices in the payments of a step, in seconds. ``work`` is w = d1 tok + d2 kv, the
+        factor of the prices beta and eta. ``shared`` is d0 kv / M + w, the factor of the price
+        alpha of memory and work. tok is the number of tokens that the step processes, kv the mean
+        number of tokens that the request holds in the block.
     rest : float
         Least duration of all steps of the request after the block, in seconds.
     """
@@ -101,7 +101,7 @@ class _Block(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Data of a block, and of the costs after it at the grid points from ``begin`` on.
+    """Payments of a block of steps, and the costs after it, at grid points from ``begin`` on.
 
     Attributes
     ----------
@@ -110,13 +110,15 @@ class _Run(NamedTuple):
         grid steps from it to the last one.
     classes : float64 array, shape (3, classes)
         For each round length D: duration of the block in grid steps, 1 / D, and 1 / (D - d0), where
-        d0 is the overhead of a round. The last two are factors of its payments.
+        d0 is the overhead of a round. Row 1 multiplies column 0 of ``paid``, row 2 multiplies
+        column 1.
     paid : float64 array, shape (grid points, 2)
-        Integrals over time of the two kinds of payments of `_fill_paid`, up to each grid point. In
-        the computation of derivatives: derivatives by these integrals.
+        Integrals over time, up to each grid point, of the two kinds of payments in `_fill_paid`.
+        While derivatives are computed, it has the derivatives of the cost by these integrals
+        instead.
     after : float64 array, shape (grid points,)
-        Least cost after the block if it ends at each grid point. In the computation of derivatives:
-        derivatives by these costs.
+        Least cost after the block if it ends at each grid point. While derivatives are computed, it
+        has the derivatives of the cost by these costs instead.
     """
 
     begin: int
@@ -128,8 +130,9 @@ class _Run(NamedTuple):
 
 @step
 def _blocks_after_first(output: int, model: Model) -> int:
-    """Return the number of blocks of a request after its first block, which is its first step."""
-    # Aim at blocks of four steps or more that last half a step of the time grid or more.
+    """Return the number of blocks of a request after block 0, which is its first step alone."""
+    # ``size`` is the wanted number of steps per block: four or more, which last half a step of the
+    # time grid or more.
     size = max(4, int(model.step / (2.0 * model.machine.d0)))
     return min(output - 1, max(6, min(BLOCKS, (output - 1) // size)))
 
@@ -138,7 +141,8 @@ def _blocks_after_first(output: int, model: Model) -> int:
 def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
     """Return block ``g`` of a request's steps.
 
-    Block 0 is the first step. The other blocks have about equally many steps.
+    Block 0 is the first step, which processes the prompt. The other blocks have about equally many
+    steps.
     """
     M, d0, d1, d2 = model.machine
     parts = max(1, _blocks_after_first(output, model))
@@ -152,12 +156,12 @@ def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
 
 @step
 def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
-    """Write a column of ``classes`` for each class: what the block does in rounds of length D.
+    """Write three numbers for each class (round length D) to its column of ``classes``.
 
-    The three entries are the duration of the block in grid steps, 1 / D, and 1 / (D - d0), where d0
-    is the overhead of a round. If D is too short for the block's work, the least length that is
-    enough takes its place. Return the last class for which this is so: it is the first to consider,
-    as shorter classes have the same entries.
+    They are the duration of the block in grid steps, 1 / D, and 1 / (D - d0), where d0 is the
+    overhead of a round. If D is too short for the block's work, the least sufficient length
+    replaces it. Classes ascend in D. Return the last class whose D is too short, or 0: shorter
+    classes have the same numbers and need not be considered.
     """
     first, shortest = 0, model.machine.d0 + block.work
     for j in range(model.lengths.size):
@@ -174,10 +178,10 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
 def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) -> None:
     """Write integrals of a block's payments up to each grid point from ``low`` on to ``run.paid``.
 
-    Column 0 has the payments at the prices alpha and eta and for taking part, if 1 / D = 1, where D
-    is the round length in seconds. Column 1 has the payments at the price beta, if 1 / (D - d0) =
-    1, where d0 is the overhead of a round. Other round lengths multiply the columns by these
-    factors. ``own`` is the row of the request in `Requests.share`.
+    Column 0 has the integral of alpha ``block.shared`` + eta ``block.work`` + mu, where mu is the
+    payment per round for taking part. Column 1 has that of beta ``block.work``. In rounds of length
+    D the block pays column 0 times 1 / D plus column 1 times 1 / (D - d0), where d0 is the overhead
+    of a round. ``own`` is the row of the request in `Requests.share`.
     """
     for x in range(low, run.width + 1):
         at = run.begin + x
@@ -190,8 +194,9 @@ def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) 
 def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer) -> None:
     """Add derivatives by the integrals of prices to ``answer``, and set ``run.paid`` to 0.
 
-    Before the call, ``run.paid`` has the derivatives by the entries that `_fill_paid` writes. Each
-    of these is a sum of entries of ``until`` and ``levies`` of `Model`, times factors.
+    Before the call, ``run.paid`` has the derivatives of a cost by the entries that `_fill_paid`
+    writes. These entries are linear in ``until`` and ``levies`` of `Model`, so the chain rule gives
+    the derivatives by the latter.
     """
     for x in range(low, run.width + 1):
         at, paid = run.begin + x, run.paid[x, 0]
@@ -206,14 +211,15 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
 def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple[float, int]:
     """Return the least cost of a request from a block on that begins at grid point ``m`` or later.
 
-    Also return the class (round length of the block) that attains it. If no class costs less than
-    ``best``, the least cost if the block begins later, return ``best`` and -1. ``first`` is the
-    first class to consider, see `_fill_classes`.
+    Also return the class (round length of the block) that attains it. ``best`` is the least cost if
+    the block begins after ``m``. If no class costs less at ``m``, return ``best`` and -1. ``first``
+    is the first class to consider (`_fill_classes`).
     """
     choice = -1
     for j in range(first, model.lengths.size):
-        # If the block ends after the last grid point, take the cost there. It exceeds that of the
-        # request as a whole, or is that of a late request.
+        # If the block ends after the last grid point, use the cost after the block at this point.
+        # It exceeds the least cost of the whole request, or is that of a late request, so a larger
+        # cost would change nothing.
         place = min(m + run.classes[0, j], float(run.width))
         k = min(int(place), run.width - 1)
         f = place - k
@@ -232,11 +238,11 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
 
 @step
 def _follow(run: _Run, m: int, j: int, share: float) -> None:
-    """Add ``share`` times the derivatives of the cost from a block on to ``run``.
+    """Add ``share`` times the derivatives of a request's cost from a block on to ``run``.
 
     The block begins at grid point ``m`` and has the round length of class ``j``. ``run.paid``
-    receives derivatives by integrals of payments, ``run.after`` derivatives by the costs after the
-    block. ``share`` is the probability mass with which the block begins at ``m``.
+    receives the derivatives by the integrals of payments, and ``run.after`` those by the costs
+    after the block. ``share`` is the probability that the block begins at ``m``.
     """
     place = min(m + run.classes[0, j], float(run.width))
     k = min(int(place), run.width - 1)
@@ -253,12 +259,12 @@ def _follow(run: _Run, m: int, j: int, share: float) -> None:
 
 @step
 def _fill_starts(prompt: int, output: int, allowance: float, model: Model, starts: IntArray) -> int:
-    """Write the first and last grid point at which each block may begin; return how many blocks.
+    """Write the first and last grid point at which each block may begin, and count the blocks.
 
-    Row g of ``starts`` is for block g, and grid points are counted from the arrival on. A block
-    begins at the earliest after the least duration of the blocks before it. It begins at the latest
-    when the request can still complete within ``allowance`` seconds of its arrival. The row after
-    that of the last block is for the completion.
+    Row g of ``starts`` is for block g, and grid points are counted from the arrival on. The first
+    point of a block is that of the arrival plus the least duration of the blocks before it. The
+    last point is the latest from which the request can complete within ``allowance`` seconds of its
+    arrival. The row after the last block is for the completion. Return the number of blocks.
     """
     count, earliest = 1 + _blocks_after_first(output, model), 0
     for g in range(count + 1):
@@ -276,8 +282,9 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
 def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
     """Lower ``starts[1]``, the last grid point at which a block may begin, if it begins too late.
 
-    A start is too late if already at the grid point before, the least cost of the request from the
-    block on, ``least``, is ``most`` or more. The first possible start is ``starts[0]``.
+    ``least[x]`` is the least cost of the request from the block on if that begins at grid point x
+    or later. A start at x is too late if ``least[x - 1]`` is already ``most`` or more.
+    ``starts[0]``, the first grid point at which the block may begin, does not change.
     """
     while starts[1] > starts[0] + 1 and least[starts[1] - 1] >= most:
         starts[1] -= 1
@@ -285,7 +292,11 @@ def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
 
 @partial(njit, makes_arrays=True)
 def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
-    """Write the values of requests to ``answer``, and add the derivatives of their sum to it."""
+    """Write the least costs V_i of requests to ``answer``, and add the derivatives of their sum.
+
+    V_i is the latency plus payments, computed on a time grid. It is approximate, so it proves no
+    bound.
+    """
     h = model.step
     widest = int(goals.allowance.max() / h) + 4
     least = np.empty((BLOCKS + 2, widest + 1))
@@ -299,8 +310,9 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         begin, own = int(arrival / h), requests.share[i]
         count = _fill_starts(prompt, output, goals.allowance[i], model, starts)
         most = arrival + goals.allowance[i] if model.penalty == math.inf else model.penalty
-        # From the last block to the first, compute least[g, m], the least cost from block g on if
-        # this block begins at grid point m or later. Row ``count`` is the cost at completion.
+        # From the last block to the first, compute least[g, m]: the least cost of the request from
+        # block g on if this block begins at grid point m or later. Row ``count`` has the cost of
+        # completion at each grid point.
         for m in range(starts[count, 0], starts[count, 1] + 1):
             late = min(model.penalty, 1e300) if (begin + m - 1) * h > goals.end[i] else 0.0
             least[count, m] = (begin + m) * h if model.penalty == math.inf else late
@@ -322,9 +334,9 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
         answer.values[i] -= arrival if model.penalty == math.inf else 0.0
-        # Compute derivatives, from the first block to the last: flow[g, m] is the probability mass
-        # with which block g begins at grid point m, if the request makes its cheapest choices.
-        # If it begins between two grid points, its mass is divided by linear interpolation.
+        # Compute derivatives, from the first block to the last. flow[g, m] is the probability with
+        # which block g begins at grid point m, if the request makes its cheapest choices. A start
+        # between two grid points counts for both, with the weights of linear interpolation.
         flow[: count + 1, : starts[count, 1] + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f
@@ -339,7 +351,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
                 if choice[g, m] >= 0:
                     _follow(run, m, choice[g, m], share)
                 elif m < starts[g, 1]:
-                    # It is cheaper to begin block g at a later grid point: the request waits one
-                    # grid step, so the mass at grid point m moves to m + 1.
+                    # The choice -1 means that it is cheaper to begin block g at a later grid point.
+                    # The request waits for one grid step, so its probability at grid point m moves
+                    # to m + 1.
                     flow[g, m + 1] += share
             _add_paid(block, run, starts[g, 0], own, answer)

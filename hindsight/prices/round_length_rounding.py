@@ -33,8 +33,8 @@ from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
 
 ROUNDING = 1e-8
-"""Computed lower bounds on costs of requests are reduced by this share or more. It exceeds their
-relative rounding error, which is at most (4 o + 100) 2^-53 for an output of o < 10^6 tokens."""
+"""Share by which `lowered` reduces computed lower bounds on costs of requests. It exceeds their
+relative rounding error: at most (4 o + 100) 2^-53 for an output of o < 10^6 tokens."""
 
 LONGEST_OUTPUT = 10**6
 """Output lengths must be below this number of tokens. `ROUNDING` covers the rounding errors of
@@ -45,22 +45,23 @@ LATEST = 2**26
 it by at most 2^-27 of a grid step. `ROUNDING` covers the error that this causes in bounds."""
 
 SHRINK = 1 - 1e-12
-"""Factor applied to the least duration of a block (consecutive steps of a request) before it is cut
-to whole grid steps. So their number is never too large, despite rounding errors."""
+"""Factor on the least duration of a block (consecutive steps of a request) before it is rounded
+down to whole grid steps. Despite rounding errors, their number never exceeds the exact one."""
 
 ERROR = 2.0**-49
-"""A tangent is a lower bound on payments, computed as a sum over grid points. For each grid point,
-its rounding error is at most ERROR times the largest number in the sum."""
+"""Relative rounding error per grid point of a tangent (lower bound on payments, computed as a sum
+over grid points). The error is at most ERROR * (number of points) * (largest number in the sum)."""
 
 
 @step
 def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> float:
     """Return a bound on the rounding error of a lower bound on the cost of a request.
 
-    A block is up to 64 consecutive rounds of a request, which pays the prices of machine time for
-    them. A tangent, with one slope lambda, is a lower bound on what the request pays in the block.
-    The tangent and the cost after the block are added up, as a sum over points of the time grid.
-    The result is in seconds, or where late requests are counted, in late requests.
+    A block is some consecutive rounds of a request, which pays prices of machine time for them. A
+    tangent with slope lambda is a lower bound on what the request pays for the block. It is
+    computed as a sum over points of the time grid, and then added to a lower bound on the cost
+    after the block. The returned error is in seconds, or where late requests are counted, in late
+    requests.
 
     Parameters
     ----------
@@ -69,8 +70,9 @@ def tangent_error(points: int, largest: float, lasts: float, seconds: float) -> 
     largest : float
         The largest slope lambda of a tangent.
     lasts : float
-        (Number of rounds of the block) + (duration of the grid points in seconds) / d0, where d0 is
-        the overhead of a round in seconds. Lambda times ``lasts`` bounds every payment in the sum.
+        (Number of rounds of the block) + (time that the grid points span in seconds) / d0, where d0
+        is the overhead of a round in seconds. Every payment in the sum is at most lambda *
+        ``lasts``.
     seconds : float
         Largest cost after the block: a completion time in seconds, or 1 where late requests are
         counted.
@@ -82,8 +84,9 @@ def lowered(values: FloatArray, beyond: FloatArray | IntArray | float) -> FloatA
     """Return values - `ROUNDING` * (values + beyond), to cover rounding errors.
 
     ``values`` are lower bounds on the costs of requests: latency plus payments in seconds, or
-    numbers from 0 to 1 where late requests are counted. ``beyond`` is the arrival times in seconds,
-    as latencies are differences of completion and arrival, or 1 where late requests are counted.
+    numbers from 0 to 1 where late requests are counted. ``beyond`` is the arrival time of each
+    request in seconds, because latencies are differences of completion and arrival times. It is 1
+    where late requests are counted.
     """
     return values - ROUNDING * (values + beyond)
 

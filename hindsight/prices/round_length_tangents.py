@@ -42,39 +42,40 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Durations of a block share a tangent up to a ratio `Tables.spread` of (duration - d0 * steps). It
-increases by WIDENING * (least of these differences) / (least duration of the block)."""
+"""Let f = (duration of a block) - d0 * (its steps). Durations share a tangent if their ratio of f
+is at most `Tables.spread` + WIDENING * (smallest f among them) / (least duration of the block)."""
 
 ALIKE = 1.05
-"""A group is neighbouring grid points at which a block may begin. If the best slopes lambda for its
-two ends differ by at most this factor, the group uses one tangent instead of three."""
+"""Neighbouring grid points at which a block may begin form a group, which shares tangents. If the
+best slopes lambda at its two ends differ by at most this factor, it has one tangent, else three."""
 
 HALVINGS = 7
 """Number of bisection steps for the best slope lambda of a tangent (lower bound on payments)."""
 
 SLACKEST = 0.02
-"""Smallest ratio (D - d0) / D of round lengths D that the bisection for the best slope lambda of a
-tangent considers."""
+"""Smallest ratio (D - d0) / D of the round lengths D from which the upper end of the bisection for
+the slope lambda of a tangent is computed."""
 
 TOUCH = 0.93
-"""All durations of a block within one range share a tangent. It is exact where the duration without
-d0 for each step is TOUCH times the largest of the range, and a weaker bound elsewhere."""
+"""Factor on (longest duration in a range of durations) - d0 * (steps of the block). The slope
+lambda of the tangent that the range shares is the best one for the duration reduced in this way."""
 
 GROWTH = 2
-"""Least ratio of the number of tokens that a request holds before a block to the number of steps of
-the block. So the request's memory grows little within a block."""
+"""Least ratio (tokens that a request holds before a block) / (steps of the block, one token each).
+So the request's memory grows by at most a half within a block."""
 
 NOTHING = -1e300
-"""Initial lower bound, below that of any tangent. It is finite because loops compiled with fastmath
-assume finite numbers."""
+"""Initial value of lower bounds that tangents then raise. It is finite because loops compiled with
+fastmath assume finite numbers."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
 
 class Machine(NamedTuple):
-    """Memory limit M, and the lower bound d0 + d1 tok + d2 kv on a round's length in seconds.
+    """Memory limit M in tokens, and the lower bound d0 + d1 tok + d2 kv on a round's length in s.
 
     Here tok is the number of tokens that the round processes, and kv the number of tokens in
+    memory. The fields d0, d1 and d2 are in seconds: per round, per processed token and per token in
     memory.
     """
 
@@ -94,13 +95,15 @@ class Grid(NamedTuple):
     width : int
         Number of grid steps per cell.
     price, alpha, beta : float64 array, shape (cells + 1,)
-        Prices of a second of machine time in each cell: pi in all, alpha of memory and work, and
-        beta of work alone. They are 0 in the last cell, which has no end.
+        Prices of a second of machine time in each cell: ``price`` is pi, the sum of all parts.
+        ``alpha`` is the part charged for memory and work, ``beta`` the part for work alone. They
+        are 0 in the last cell, which has no end.
     levy : float64 array
-        Payments mu_i of each request per round for taking part, in seconds. That of request i in
-        cell c is at ``place + c``, where ``place`` is the last column of `Requests.share`.
+        Payments mu_i of each request per round for taking part, in seconds. Entry ``place + c`` is
+        that of request i in cell c, where ``place`` is the last column of row i of
+        `Requests.share`.
     dearest : float
-        Largest price beta of work.
+        Largest price beta of work alone in any cell.
     """
 
     step: float
@@ -113,7 +116,7 @@ class Grid(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Data that all requests share, and a flag that ends the computation of values.
+    """Inputs of `request_values` that are the same for all requests, and a flag that ends it.
 
     Attributes
     ----------
@@ -127,7 +130,7 @@ class Tables(NamedTuple):
         Largest ratio of (round length - d0) between rounds whose payments are bounded by the same
         tangent, where d0 is the overhead of a round.
     stop : int64 array, shape (1,)
-        Not 0 once the values are no longer needed.
+        Another thread sets it to 1 to end the computation, whose results are then not used.
     """
 
     machine: Machine
@@ -177,23 +180,24 @@ class Range(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Workspace for a group of grid points at which a block may begin and that share tangents.
+    """Workspace for a group of neighbouring grid points at which a block may begin.
 
-    Tangents, lambda, phi*, alpha', pi' and c are those of part (1) of the proof at the head of this
-    module.
+    They share tangents, which are lower bounds on what the request pays for the block. Lambda,
+    phi*, alpha', pi' and c are symbols of part (1) of the proof at the head of this module.
 
     Attributes
     ----------
     phi, least : float64 array
-        Phi, the integral of phi* over time, and the sliding minimum of g_k - Phi, at each grid
-        point. g_k is a lower bound on the cost after the block.
+        At each grid point, ``phi`` is Phi, the integral of phi* over time. ``least`` is the sliding
+        minimum of g_k - Phi, where g_k is a lower bound on the cost after the block.
     left, right : float64 array
         Lower bounds on the cost from the block on, at the start and at the end of each grid step.
     fixed : float64 array
-        What a tangent adds to Phi at each grid point: lambda b and the terms in alpha' and pi'.
+        The terms of a tangent that do not depend on Phi, at each grid point: lambda b and the terms
+        in alpha' and pi'. b is the number of steps of the block.
     linear : float64 array, shape (cells + 1,)
-        c_1 at the prices of each cell: at x steps per second, the first step of the block pays c_1
-        x per second, without the price beta of work.
+        c_1 at the prices of each cell: if x steps are made per second, the first step of the block
+        pays c_1 x per second, plus what it pays at the price beta of work.
     """
 
     phi: FloatArray
@@ -208,8 +212,8 @@ class Scratch(NamedTuple):
 def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
     """Return the block of a request that begins when ``done`` steps have been done.
 
-    The step that processes a prompt of several tokens is a block by itself. See parts (1) and (3)
-    of the proof at the head of this module.
+    A step is a round that processes the prompt or one output token. A prompt of several tokens is a
+    block by itself. See parts (1) and (3) of the proof at the head of this module.
     """
     M, d0, d1, d2 = tables.machine
     if done == 0 and prompt > 1:
@@ -232,9 +236,10 @@ def _conjugate(
 ) -> tuple[float, float]:
     """Return phi* of the slope lambda = ``rate``, and the rate x that attains it.
 
-    phi* is the largest value of lambda x - payment(x) over all rates x. A step with ``work`` = w,
-    of which x are made per second, pays payment(x) = c x + beta w x / (1 - d0 x) per second, where
-    c is ``linear``.
+    phi* is the largest value of lambda x - payment(x) over 0 <= x <= 1 / (d0 + w), where x is the
+    number of steps made per second. A step whose work is w = ``work`` seconds pays payment(x) = c x
+    + beta w x / (1 - d0 x) per second at this rate. c is ``linear``, and d0 is the overhead of a
+    round in seconds.
     """
     rest = rate - linear
     priced = beta * work
@@ -251,12 +256,12 @@ def _conjugate(
 def _best_rate(
     block: Block, begin: int, lasts: float, grid: Grid, linear: FloatArray, d0: float
 ) -> float:
-    """Return the slope lambda with the largest lower bound on what a block pays.
+    """Return about the slope lambda whose tangent is the largest lower bound on a block's payments.
 
     The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is that of
-    `Scratch`. phi* is that of `_conjugate`, at the prices of each cell. At the best lambda, the
-    rates (steps per second) that attain phi* integrate to the number of steps of the block. Any
-    lambda gives a valid lower bound, so a bisection of a few steps suffices.
+    `Scratch`. The best lambda is the one at which the rates x of `_conjugate` (steps per second),
+    at the prices of each cell, integrate to the number of steps of the block. Any lambda gives a
+    valid lower bound, so a bisection of a few steps suffices.
     """
     cells, width = grid.alpha.size - 1, grid.width
     ends = begin + lasts / grid.step
@@ -288,9 +293,10 @@ def _best_rate(
 
 @inner
 def least_payment(block: Block, first: int, last: int, grid: Grid, linear: FloatArray) -> float:
-    """Return the least that a block pays if it runs between grid points ``first`` and ``last``.
+    """Return a lower bound on what a block pays if it runs between two grid points.
 
-    This is part (2) of the proof at the head of this module. ``linear`` is that of `Scratch`.
+    The grid points are ``first`` and ``last``. The bound is (number of steps) * (least price of a
+    step), see part (2) of the proof at the head of this module. ``linear`` is that of `Scratch`.
     """
     cells, width, least = grid.alpha.size - 1, grid.width, math.inf
     for c in range(min(max(first, 0) // width, cells), min(last // width, cells) + 1):
@@ -302,10 +308,10 @@ def least_payment(block: Block, first: int, last: int, grid: Grid, linear: Float
 def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratch: Scratch) -> None:
     """Write the tangent of slope lambda = ``rate`` for all starts and durations of ``part``.
 
-    The tangent is a lower bound on what the block pays: part (1) of the proof at the head of this
-    module. ``scratch.phi`` receives Phi, the integral of phi* (see `_conjugate`) over time from the
-    first grid point on. ``scratch.fixed`` receives the part of the tangent that does not depend on
-    the block's end.
+    The tangent is a lower bound on what a request pays for the block, see part (1) of the proof at
+    the head of this module. ``scratch.phi`` receives Phi, the integral of phi* (`_conjugate`) over
+    time from the first grid point on. ``scratch.fixed`` receives the other terms, which do not
+    depend on the block's end.
     """
     grid, d0 = tables.grid, tables.machine.d0
     cells, width, begin = grid.alpha.size - 1, grid.width, part.begin
@@ -320,8 +326,8 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
-            # Least prices alpha and pi from this cell on, until the latest end of a block that
-            # begins in this cell.
+            # Compute the least prices alpha and pi over the cells from cell c on, up to the latest
+            # end of a block that begins in cell c.
             alpha, price = grid.alpha[c], grid.price[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
                 alpha, price = min(alpha, grid.alpha[z]), min(price, grid.price[z])
@@ -346,10 +352,10 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 @partial(njit, fastmath=_SUMS)
 def _take_better(scratch: Scratch, count: int) -> None:
-    """Replace the lower bounds at both ends of each grid step by those of the latest tangent.
+    """Replace the lower bounds at both ends of grid steps by those of the latest tangent if larger.
 
-    They bound the cost of a request from a block on that begins in the grid step. Of the first
-    ``count`` grid steps, those are changed in which the sum of the two bounds becomes larger. See
+    They bound the cost of a request from a block on, if the block begins in the grid step. Of the
+    first ``count`` grid steps, only those change in which the sum of the two bounds increases. See
     part (5) of the proof in `hindsight.prices.round_length_values`.
     """
     phi, least, left, right, fixed, _ = scratch
@@ -365,7 +371,8 @@ def _take_better(scratch: Scratch, count: int) -> None:
 def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
     """Return the longest duration of a block that may share tangents with duration ``early``.
 
-    It is at most ``longest``. All three durations are in steps of the time grid.
+    The result is at most ``longest``. All durations are in steps of the time grid. See `WIDENING`
+    for the rule.
     """
     step = tables.grid.step
     least = block.steps * tables.machine.d0
@@ -383,12 +390,13 @@ def lower_by_range(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """Lower ``values`` to the bounds for the starts and durations of ``part``, where they are less.
+    """Compute bounds for the starts and durations of ``part``, and lower ``values`` to them.
 
-    ``values`` are lower bounds on the cost from the block on, at the grid points from
-    ``part.begin`` on. ``following`` holds g_k, the lower bounds on the cost after the block, and
-    the first grid point of g_k. Returns the largest slope lambda that is used, from which the
-    caller bounds rounding errors. See part (5) of the proof in
+    ``values`` are lower bounds on the cost of a request from a block on, for the durations treated
+    so far, at the grid points from ``part.begin`` on. Each becomes the smaller of itself and the
+    bound for the durations in ``part``. ``following`` has g_k, the lower bounds on the cost after
+    the block, and the first grid point of g_k. Returns the largest slope lambda that is used, from
+    which the caller bounds rounding errors. See part (5) of the proof in
     `hindsight.prices.round_length_values`.
     """
     grid, d0 = tables.grid, tables.machine.d0

@@ -65,9 +65,9 @@ from .round_length_tangents import (
 )
 
 SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
-"""Factors in X, the longest duration of a block of steps for which tangents bound its payments:
-X = min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least). Here ``least`` is the least
-duration of the block, ``best`` its cheapest one at the largest price of work."""
+"""Factors in X, the longest duration of a block of steps for which tangents bound its payments: X =
+min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least), in seconds. ``least`` is the least
+duration of the block, ``best`` the duration of least payment at the largest price of work."""
 
 GROUP = 40.0
 """Neighbouring grid points at which a block may begin share tangents (bounds on its payments). They
@@ -84,8 +84,8 @@ class Requests(NamedTuple):
     prompt, output : int64 array, shape (n,)
         Prompt and output lengths, in tokens.
     share : int64 array, shape (n, 3)
-        First cell (time interval with one price) in which a request pays for taking part in rounds,
-        the cell after the last such one, and the place of its payments: that for cell c is entry
+        Three numbers (first, after, place) per request. It pays for taking part in rounds in the
+        cells (time intervals with one price) first .. after - 1. Its payment in cell c is entry
         ``place + c`` of `Grid.levy`. `Model.levies` uses the columns likewise.
     """
 
@@ -96,18 +96,18 @@ class Requests(NamedTuple):
 
 
 class Goals(NamedTuple):
-    """Time for which costs of requests are computed, and deadlines of requests; shape (k,) each.
+    """Times up to which costs of k requests are computed, and their deadlines; shape (k,) each.
 
     See parts (7) and (8) of the proof at the head of this module.
 
     Attributes
     ----------
     allowance : float64 array
-        Seconds after its arrival until which the least cost of a request from each moment on is
-        computed on the time grid.
+        Number of seconds after the arrival of each request. The least remaining cost of the request
+        is computed at each grid point up to then.
     end, first_token : float64 array
-        Deadlines in seconds on the clock: of the last round for which the request pays, and of its
-        first token. They are infinite if the goal is total latency.
+        Deadline of the end of the last round for which the request pays, and deadline of its first
+        token, in seconds since time 0. They are infinite if the goal is total latency.
     """
 
     allowance: FloatArray
@@ -122,7 +122,7 @@ class _Span(NamedTuple):
     ----------
     low, high : int
         First and last grid point at which block k may begin. G_{k-1}, the least cost of the request
-        from block k on, is computed from one to the other.
+        from block k on, is computed at all of these points.
     shortest, longest : int
         Least duration of block k, and longest duration X for which tangents bound what it pays, in
         grid steps.
@@ -138,10 +138,10 @@ class _Span(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """G_k at grid points: least costs of a request whose blocks after block k begin then or later.
+    """G_k at grid points: least cost after block k if the next block begins at the point or later.
 
-    The cost is the completion time plus the payments of these blocks, in seconds. With deadlines it
-    is between 0 and 1.
+    The cost is the request's completion time plus the payments of these blocks, in seconds. With
+    deadlines it is the payments, or 1 if the request is late.
 
     Attributes
     ----------
@@ -169,10 +169,11 @@ class _Values(NamedTuple):
 
 @step
 def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -> bool:
-    """Return whether a longer block may lower one of the first ``points`` entries of ``values``.
+    """Return whether longer durations of a block may lower one of the first ``points`` ``values``.
 
-    ``values`` are lower bounds on the cost from the block on, for shorter durations. ``paid`` is
-    the least that the block pays, ``after`` lower bounds on the cost after it if it lasts longer.
+    ``values`` are lower bounds on a request's cost from the block on, by grid point, for shorter
+    durations. ``paid`` is a lower bound on what the block pays, and ``after`` has lower bounds on
+    the cost after a longer block.
     """
     x = 0
     while x < points and paid + after[x] >= values[x]:
@@ -206,7 +207,8 @@ def _lower_by_steps(
     while begin <= span.high and not tables.stop[0]:
         # A block of one step, such as a prompt, may last for less time than a price cell (a time
         # interval with one price). Then the best slope lambda of its tangent depends on where in
-        # the cell it begins. So groups have fewer grid points for it than for other blocks.
+        # the cell it begins. So the groups of grid points that share a tangent are smaller for it
+        # than for other blocks.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
@@ -234,8 +236,8 @@ def _fill_linear(
 ) -> None:
     """Write c of the block's first step at the prices of each cell that the block may reach.
 
-    At x steps per second, the first step pays c x per second, without the price beta of work: part
-    (1) of the proof in `hindsight.prices.round_length_tangents`.
+    If x steps are made per second, the first step pays c x per second, plus what it pays at the
+    price beta of work. See part (1) of the proof in `hindsight.prices.round_length_tangents`.
     """
     cells, width = grid.price.size - 1, grid.width
     last = (span.high + 2 * span.longest + 8) // width
@@ -249,10 +251,10 @@ def _fill_linear(
 def _tail(point: int, step: float, following: _Values) -> float:
     """Return a lower bound on G_k at a grid point after the last computed one.
 
-    G_k is the least cost of the request after block k. The bound is the larger of the last computed
-    value of G_k and the completion time if the request runs alone. With deadlines, it is 1 if the
-    request is late even alone, else the last computed value. See part (7) of the proof at the head
-    of this module.
+    G_k is the least cost of the request after block k. The bound is the larger of two numbers: the
+    last computed value of G_k, and the completion time if the request runs alone from this point
+    on. With deadlines, it is 1 if the request is late even alone, else the last computed value. See
+    part (7) of the proof at the head of this module.
     """
     remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
     if deadline < math.inf:
@@ -266,8 +268,8 @@ def _tail(point: int, step: float, following: _Values) -> float:
 def _beyond_window(span: _Span, following: _Values, step: float) -> float:
     """Return a lower bound on G_{k-1} if block k begins after the last grid point of ``span``.
 
-    G_{k-1} is the least cost of a request from block k on, ``following`` that after block k. See
-    part (7) of the proof at the head of this module.
+    G_{k-1} is the least cost of a request from block k on, ``following`` is G_k, the least cost
+    after block k. See part (7) of the proof at the head of this module.
     """
     best = span.high * step + span.remaining
     if following.deadline < math.inf:
@@ -290,19 +292,19 @@ def _take_later(
 ) -> None:
     """Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
 
-    G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Subtract
-    ``error`` for rounding. Then take the least of this, of the bounds for longer durations, and of
-    the bounds at all later grid points, because the block may also begin later. See parts (5) and
-    (6) of the proof at the head of this module.
+    G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Each bound is
+    first reduced by ``error``, for rounding. Then it becomes the least of itself, of the bound for
+    durations longer than X, and of the bounds at all later grid points, because the block may also
+    begin later. See parts (5) and (6) of the proof at the head of this module.
     """
     grid, longest = tables.grid, span.longest
     cells, width = grid.price.size - 1, grid.width
     best = _beyond_window(span, following, grid.step)
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
-        # Let the block begin within one grid step of grid point m and last for more than
-        # ``longest`` grid steps. Its first ``longest`` grid steps lie in the price cells ``since``
-        # to ``until``, and it pays ``paid`` or more.
+        # Suppose that the block begins within one grid step of grid point m and lasts for more than
+        # ``longest`` grid steps. Then its first ``longest`` grid steps lie in the price cells
+        # ``since`` to ``until``, and it pays at least ``paid``.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
             first, last = since, until
@@ -314,17 +316,18 @@ def _take_later(
 
 @step
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
-    """Choose the grid points at which block k may begin, and durations that tangents cover.
+    """Choose grid points at which block k may begin, and the longest duration with tangents.
 
-    The least cost from block k on is computed at these grid points, the first of which is ``low``.
-    Completion times above ``cut``, in seconds, need not be computed: it is the arrival time plus
-    the request's allowance. ``following`` is G_k, the least cost of the request after block k. See
-    parts (6) and (7) of the proof at the head of this module.
+    At these grid points, from ``low`` on, the least cost of the request from block k on will be
+    computed. Costs above ``cut`` seconds (the arrival time plus the request's allowance) need not
+    be exact. ``following`` is G_k, the least cost of the request after block k. See parts (6) and
+    (7) of the proof at the head of this module.
     """
     step = grid.step
     remaining = following.remaining + block.own
-    # Least duration of the block in whole grid steps, computed in two ways. Neither exceeds the
-    # exact one, because `block.own` was multiplied by SHRINK. Rounding may make them differ by one.
+    # ``shortest`` is the least duration of the block in whole grid steps, as the larger result of
+    # two computations that may differ by one through rounding. Neither result exceeds the exact
+    # number, because `block.own` was multiplied by SHRINK.
     shortest = max(int(block.own / step), following.low - low)
     # If the price beta of work is constant, the best round length is d0 plus the square root of
     # beta w d0, where w is the work of a step in seconds.
@@ -332,8 +335,8 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # Drop the last grid point while the cost after the block exceeds ``cut`` there, or is 1 because
-    # the request is late. Costs above ``cut`` need not be computed exactly.
+    # Lower the last grid point ``high`` while the cost after the block exceeds ``cut`` just before
+    # it, or is 1 because the request is late. Costs above ``cut`` need not be exact.
     most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
@@ -354,10 +357,10 @@ def _step_back(
     scratch: Scratch,
     values: FloatArray,
 ) -> None:
-    """Write G_{k-1}, the least cost from block k on, to ``values`` at each grid point.
+    """Write G_{k-1}, the least cost of a request from block k on, to ``values`` at each grid point.
 
-    Before, extend G_k (``following``), the least cost after block k, to the last grid point at
-    which the block may end. See part (4) of the proof at the head of this module.
+    First extend ``following``, the least cost G_k after block k, to the last grid point at which
+    the block may end. See part (4) of the proof at the head of this module.
     """
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
@@ -370,7 +373,7 @@ def _step_back(
 def _divide(
     begin: int, prompt: int, output: int, tables: Tables, begins: IntArray
 ) -> tuple[int, int]:
-    """Cut a request's steps into blocks, and write to ``begins`` the steps done before each block.
+    """Cut a request's steps into blocks, and write the number of steps before each to ``begins``.
 
     ``begin`` is the grid point of the request's arrival. Returns the number of blocks, and the
     earliest grid point at which the last block may end.
@@ -390,8 +393,9 @@ def _divide(
 def _first_token_late(low: int, computed: int, due: float, step: float, values: FloatArray) -> None:
     """Set values after the first token's deadline ``due`` to 1, the cost of a late request.
 
-    values[x] is G_1 at grid point ``low + x``: the least cost of the blocks after the first token
-    if that comes then. See part (8) of the proof at the head of this module.
+    values[x] is G_1 at grid point ``low + x``: the least cost of a request after its first token if
+    that is complete at this point. ``due`` is in seconds. See part (8) of the proof at the head of
+    this module.
     """
     if due < math.inf:
         for x in range(computed):
@@ -403,12 +407,12 @@ def _first_token_late(low: int, computed: int, due: float, step: float, values: 
 def request_values(
     requests: Requests, goals: Goals, tables: Tables, size: int, values: FloatArray
 ) -> None:
-    """Write to values[i] a lower bound on the latency plus payments of request i.
+    """Write to values[i] a lower bound on V_i, the least latency plus payments of request i.
 
-    The rounding errors that `lowered` covers are not yet subtracted. With deadlines, being late
-    costs 1 and latency costs nothing. If ``tables.stop`` is set, the remaining values are 0.
-    ``size`` is the length of the work arrays: the largest number of time-grid points at which costs
-    of one request are computed (`PricedValues.points`).
+    The rounding errors that `lowered` covers are not subtracted yet. With deadlines, V_i is the
+    least that the request pays if it is on time, but at most 1. If ``tables.stop`` is set during
+    the call, the remaining values are 0. ``size`` is the length of the work arrays: the largest
+    number of time-grid points at which costs of one request are computed (`PricedValues.points`).
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((7, size))
@@ -420,8 +424,8 @@ def request_values(
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin = int(a / step)
         count, low = _divide(begin, s, o, tables, begins)
-        # After the last block, the cost is the time of completion. With deadlines, it is 1 if that
-        # is late, else 0. `_tail` returns this cost, as no value is computed and no step remains.
+        # ``following`` is the cost after the last block: the completion time, or with deadlines 1
+        # if it is late, else 0. It has no computed values, so `_tail` returns this cost.
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):

@@ -85,19 +85,19 @@ from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, Requests, r
 
 
 class Shares(NamedTuple):
-    """Levels of requests, which say how much each pays for taking part in a round.
+    """Levels of requests, which determine how much each pays for taking part in a round.
 
-    It pays d0 * eta * (its level) / (sum of the levels of all requests) in seconds, where d0 is the
-    overhead of a round and eta a price of a second of machine time. Levels are constant in cells,
-    the time intervals with one price.
+    In seconds, a request pays d0 * eta * (its level) / (sum of the levels of all requests) per
+    round, where d0 is the overhead of a round and eta the price of a second of machine time for
+    taking part. Levels are constant in cells, the time intervals with one price.
 
     Attributes
     ----------
     first, after : int64 array, shape (n,)
-        First cell in which each request has a level, and the cell after the last such one.
+        First cell in which each request has a level, and the cell after its last cell with a level.
     levels : float64 array, shape (sum of after - first,)
-        Levels of the first request in its cells, then those of the second, and so on; whole
-        numbers.
+        Whole numbers: the levels of the first request in its cells, then those of the second, and
+        so on.
     """
 
     first: IntArray
@@ -105,7 +105,7 @@ class Shares(NamedTuple):
     levels: FloatArray
 
     def places(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the request and the cell of each level, and the place of each request's levels.
+        """Return the request and the cell of each level, and the offset of each request's levels.
 
         The level of request i in cell c is ``levels[place[i] + c]``. The first two arrays have the
         shape of ``levels``, ``place`` has shape (n,).
@@ -116,7 +116,7 @@ class Shares(NamedTuple):
         return request, np.arange(len(request)) - place[request], place
 
     def split(self, parts: int) -> Shares:
-        """Return the levels, divided by ``parts``, in cells that are shorter by that factor."""
+        """Divide each cell into ``parts`` equal cells, and each level by ``parts``."""
         levels = np.repeat(self.levels / parts, parts)
         return Shares(parts * self.first, parts * self.after, levels)
 
@@ -137,13 +137,13 @@ class RoundLengthPrices:
         Length of a cell in seconds, a power of two.
     price : float64 array
         Price pi = alpha + beta + eta >= 0 of a second of machine time in each cell, shape (cells,).
-        alpha is charged for memory and work, beta for work alone, and eta for work and for taking
+        Requests pay alpha for memory and work, beta for work alone, and eta for work and for taking
         part in rounds. After the last cell the price is 0.
     gamma : float64 array
         Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
     participation : tuple[float64 array, Shares] or None, default None
-        Share eta / (pi - alpha) of each cell, in [0, 1], shape (cells,), and the levels that say
-        how much each request pays for taking part in rounds. With None, eta is 0.
+        The shares eta / (pi - alpha) of all cells, in [0, 1], shape (cells,), and the levels that
+        determine how much each request pays for taking part in rounds. With None, eta is 0.
 
     Raises
     ------
@@ -188,18 +188,18 @@ class RoundLengthPrices:
 
 @dataclass(frozen=True, eq=False)
 class SecondsProof:
-    """Data that prove a lower bound on total latency in seconds: prices and where they apply.
+    """Data that prove a lower bound on total latency in seconds: prices and the minorant for them.
 
     Attributes
     ----------
     prices : RoundLengthPrices
         The best prices of machine time that a price ascent found.
     minorant : AffineMinorant
-        Affine lower bound on the length of a round for which the prices were found.
+        Affine lower bound on the length of a round, for which the prices were computed.
     allowance : float64 array
-        Seconds after its arrival until which the least cost of a request (latency plus payments)
-        from each moment on is computed on the time grid, shape (n,). For later moments, the time
-        that the rest of the request takes if it runs alone bounds this cost.
+        Number of seconds after the arrival of each request, shape (n,). Up to then, the least
+        remaining cost of the request (latency plus payments) is computed at each grid point. Later,
+        it is bounded by the time that the rest of the request takes if it runs alone.
     """
 
     prices: RoundLengthPrices
@@ -214,8 +214,8 @@ def longest_block(
 
     A block is a prompt, or up to ``size`` consecutive steps of a request. Tangents bound what it
     pays for machine time if it lasts up to X seconds. The payments of longer durations are bounded
-    by part (6) of the proof in `hindsight.prices.round_length_values`. X differs between blocks:
-    the largest X is returned.
+    by part (6) of the proof in `hindsight.prices.round_length_values`. X differs between blocks,
+    and this function returns the largest X.
 
     Parameters
     ----------
@@ -243,8 +243,9 @@ def longest_block(
 class PricedValues:
     """Values V_i of the requests of a workload under given prices.
 
-    V_i is the least sum of request i's latency and of all that it pays for the rounds in which it
-    runs. The sum of the V_i, less the integral of the prices, is a lower bound on total latency.
+    V_i is the least sum of request i's latency and of its payments, at prices of machine time, for
+    the rounds in which it runs. The sum of the V_i, minus the integral of the prices over time, is
+    a lower bound on total latency.
 
     Parameters
     ----------
@@ -264,7 +265,7 @@ class PricedValues:
         better bounds and take longer.
     deadlines : Deadlines or None, default None
         With deadlines, V_i is the least that request i pays if it meets its deadlines, but at most
-        1, the cost of a late request. The sum then bounds the number of late requests.
+        1, the cost of a late request. The bound is then on the number of late requests.
 
     Raises
     ------
@@ -324,9 +325,9 @@ class PricedValues:
         chosen : int64 array
             Indices of requests, shape (k,).
         allowance : float64 array
-            Seconds after its arrival, >= 0, until which the least cost of a request from each
-            moment on is computed, shape (k,). Any number gives a valid bound. A number above V_i
-            loses nothing.
+            Number of seconds >= 0 after the arrival of each chosen request, shape (k,). Up to then,
+            its least remaining cost is computed at each grid point. Any number gives a valid bound.
+            A number above V_i gives the best bound.
         """
         values = np.empty(len(chosen))
         requests = Requests._make(column[chosen] for column in self._requests)
@@ -341,10 +342,10 @@ class PricedValues:
         return np.maximum(found, 0.0)
 
     def points(self, allowance: FloatArray) -> int:
-        """Return the largest number of time-grid points that the values of one request need.
+        """Return the largest number of time-grid points at which costs of one request are computed.
 
-        At these points the least cost of the request from then on is computed. ``allowance`` is the
-        number of seconds after each arrival until which this is done, shape (k,).
+        ``allowance`` has the number of seconds after each request's arrival up to which its least
+        remaining cost is computed, shape (n,).
         """
         return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
 
@@ -356,11 +357,12 @@ class PricedValues:
         pool: Executor,
         must_stop: Callable[[], bool] = never,
     ) -> bool:
-        """Raise ``values`` to the lower bounds on V_i of `of`, request by request in ``order``.
+        """Raise ``values`` to the lower bounds on V_i that `of` computes, request by request.
 
-        ``values`` are lower bounds on the V_i of all requests, ``order`` the indices of requests.
-        ``allowance`` is that of `of` for all requests. Return False if ``must_stop`` returned True
-        before the end. A request whose bound is not computed by then keeps its value.
+        ``values`` has a lower bound on the V_i of each request. ``order`` has indices of requests
+        in the order in which their bounds are computed. ``allowance`` is that of `of`, for all
+        requests. Return False if ``must_stop`` returned True before the end. A request whose bound
+        is not computed by then keeps its value.
         """
 
         def evaluate(part: IntArray) -> None:
@@ -374,6 +376,7 @@ class PricedValues:
     def total(self, values: FloatArray) -> Fraction:
         """Return the lower bound on total latency in seconds, or on the number of late requests.
 
-        This is the exact sum of all ``values``, less the integral of the price for each machine.
+        This is the exact sum of all ``values``, minus (number of machines) * (integral of the price
+        pi).
         """
         return sum(map(Fraction, values.tolist()), Fraction(0)) - self.integral

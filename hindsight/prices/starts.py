@@ -27,13 +27,13 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Number of consecutive rounds in a block. Blocks of starts that cost too much are skipped."""
+"""Rounds in a block. Searches skip blocks of rounds in which every start costs too much."""
 
 SPREAD = 18.0
-"""Weights exp(-cost / heat) of a request's starts count as 0 below exp(-SPREAD) * (the largest)."""
+"""Starts' weights exp(-cost / heat) count as 0 below exp(-SPREAD) * (the request's largest one)."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
-"""`njit` with permission to reorder sums. It compiles only code for weights exp(-cost / heat) of
+"""`njit` that allows compilers to reorder sums. It is used only for weights exp(-cost / heat) of
 starts, whose rounding errors affect no proof."""
 
 
@@ -45,7 +45,8 @@ class PricedRounds(NamedTuple):
     Attributes
     ----------
     sums, weighted_sums : array
-        Running sums of lambda_r, and of r lambda_r, from r = 0 to the last possible completion.
+        Running sums of lambda_r, and of r lambda_r: entry R is the sum over r = 0 .. R. The last
+        entry is that of the last possible completion.
     minima : array
         Smallest price lambda_r in each block of `BLOCK` consecutive rounds.
     """
@@ -87,9 +88,9 @@ def request_classes(instance: Instance) -> RequestClasses:
 
 
 def without_latency(instance: Instance) -> RequestClasses:
-    """Return classes of one request each, with weight 0, so that starts cost memory only."""
-    # Copy the columns of the instance, which are read-only: numba would compile its loops once more
-    # for read-only arrays.
+    """Return one class for each request, with weight 0, so that starts cost no latency."""
+    # Copy the columns of the instance, because these arrays are read-only. For read-only arrays
+    # numba would compile its loops a second time.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     n, alone = len(instance), (column.copy() for column in columns)
     return RequestClasses._make([*alone, np.zeros(n, np.int64), np.ones(n), np.arange(n)])
@@ -98,8 +99,8 @@ def without_latency(instance: Instance) -> RequestClasses:
 def priced_rounds(prices: npt.NDArray[Any]) -> PricedRounds:
     """Compute the running sums of prices, where ``prices[r]`` is the price of a token in round r.
 
-    No request runs in round 0. So the smallest price of the first block of `BLOCK` rounds leaves
-    out ``prices[0]``.
+    No request runs in round 0. So ``prices[0]`` does not count for the smallest price of the first
+    block of `BLOCK` rounds.
     """
     weighted_sums = np.cumsum(prices * np.arange(len(prices), dtype=prices.dtype))
     without_zero = np.append(prices[1], prices[1:])
@@ -133,8 +134,8 @@ def start_cost(prices: PricedRounds, unit: Any, a: int, s: int, o: int, start: i
     prices : PricedRounds
         Prices of all rounds up to start + o at least.
     unit : Any
-        Cost of one round of latency: the weight of the request. If the prices are integers, they
-        are multiplied by some scale, and so is this cost.
+        Cost of one round of latency: the weight of the request. If the prices are integers,
+        multiples of 1 / denominator, it is the weight times the same denominator.
     a, s, o : int
         Arrival time, prompt length and output length of the request.
     start : int
@@ -160,8 +161,8 @@ def cheapest_starts(
     where = 0
     for i in range(len(o)):
         unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
-        # ``where`` is the cheapest start found so far. It begins as a guess: the cheapest start of
-        # the previous class, moved into the range of starts of class i.
+        # ``where`` is the cheapest start found so far. Its first value is a guess: the cheapest
+        # start of the previous class, moved into the range a[i] .. final[i] of starts.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
         # Blocks of starts are visited in the order of time. Stop at a block if the latency of its
@@ -228,12 +229,12 @@ def _hold(
 ) -> None:
     """Add the memory of requests whose starts begin, begin + 1, ... have the given weights.
 
-    The weights are fractional numbers of requests with prompt length s and output length o. A
-    request that starts at t holds s + 1 tokens in round t + 1, and one more in each later round, up
-    to s + o in round t + o. The memory is stored as differences: the tokens held in round r are
-    entry r of cumsum(entering + cumsum(running)). So a request adds s to ``entering`` and 1 to
-    ``running`` at entry t + 1. At entry t + o + 1 it subtracts s + o from ``entering`` and 1 from
-    ``running``.
+    ``weights[j]`` is the fractional number of requests, with prompt length s and output length o,
+    that start at begin + j. A request that starts at t holds s + 1 tokens in round t + 1, and one
+    more in each later round, up to s + o in round t + o. The memory is stored as differences: the
+    tokens held in round r are entry r of cumsum(entering + cumsum(running)). So a request adds s to
+    ``entering`` and 1 to ``running`` at entry t + 1. At entry t + o + 1 it subtracts s + o from
+    ``entering`` and 1 from ``running``.
     """
     count = len(weights)
     enter, leave = entering[begin + 1 :], entering[begin + 1 + o :]
@@ -314,7 +315,7 @@ def soft_starts(
                         best, where = least, at + int(costs.argmin())
             at = stop
         # Compute the weights exp((best - cost) / heat), where ``best`` is the least cost over all
-        # blocks. In a block that was kept before ``best`` was found, all weights may be 0.
+        # blocks. Some blocks were kept before ``best`` was found: all their weights may be 0.
         total, moment = 0.0, 0.0
         for j in range(count):
             weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]

@@ -60,32 +60,33 @@ from .state_tables import first_tables, ordered_states, state_copies
 from .states import SCALE, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
-"""Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). In each
-round there are (M + 1)^2 prices, and M^3 steps find the costliest states that fit together."""
+"""Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). Each
+round has (M + 1)^2 prices, and M^3 steps find the largest price of states that fit together."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Largest number of prices of states, (M + 1)^2 per round, and of costs of starts, n per round."""
+"""Largest number of state prices, (M + 1)^2 per round, and of costs of starts, n per round."""
 
 TABLE_STEPS = 301
-"""Number of steps of the first ascent, in which state prices are sums of a few priced tables."""
+"""Steps of the first ascent, in which state prices are weighted sums of a few fixed tables."""
 
 VALUED_EVERY = 10
 """Every VALUED_EVERY-th evaluation computes the lower bound that prices prove, not only its
-gradient. In the other evaluations the gradient leaves out states in which no request is likely."""
+gradient. The other evaluations leave out states in which hardly any request is expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""(First, last) value in an ascent, in rounds: temperature of start weights; step size of Adam."""
+"""Temperature of start weights, and step size of Adam: (first, last) of an ascent, in rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
-"""Temperature of weights of configurations (sets of states that fit into memory together): ratio to
-the temperature of weights of starts, smallest value, and largest value, in rounds."""
+"""Temperature of weights of configurations (sets of states that fit into memory together). Ratio to
+the temperature of weights of starts, then smallest and largest temperature in rounds."""
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
-    """Return whether an instance is small enough for `StateAscent` with prices up to a makespan.
+    """Return whether an instance is small enough for `StateAscent`, with prices up to ``makespan``.
 
-    The memory limit M must be at most `LARGEST_MEMORY_LIMIT`. The number of prices of states and
-    the number of costs of starts must each be at most ``most``.
+    The memory limit M must be at most `LARGEST_MEMORY_LIMIT`. The number of prices, one for each
+    state and round, must be at most ``most``. So must the number of costs of starts, one for each
+    request and round.
     """
     limit = instance.memory_limit
     entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))
@@ -105,25 +106,25 @@ class StateAscent:
 
     In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
     price at each epoch, the time between two rounds. The dual function is the lower bound on total
-    latency that the prices prove. The first prices come from a smaller ascent. In it the price of a
-    state is a weighted sum of a few fixed tables with a number for each state
-    (`hindsight.prices.state_tables`), and the ascent finds the weights of each round.
-    Each call of `improve` continues the ascent from the best prices. `width` consecutive epochs
-    share one row of prices.
+    latency that the prices prove. The first prices come from a smaller ascent, in which state
+    prices are weighted sums of a few fixed tables (`hindsight.prices.state_tables`). A table has a
+    number for each state, and the variables of this ascent are the weight of each table at each
+    epoch. Each call of `improve` continues the ascent from the best prices so far. `width`
+    consecutive epochs share one row of prices.
 
     Parameters
     ----------
     instance : Instance
         The problem.
     makespan : int
-        Makespan of a known schedule, in rounds: epochs up to the later of it and the last arrival
-        have prices.
+        Makespan of a known schedule, in rounds. Epochs up to this round, or up to the last arrival
+        if that is later, have prices.
     threads : int, default 1
         Number of threads. Each thread computes its own part of the epochs, so the number of threads
         does not change the prices.
     last : int64 array or None, default None
         Last start with which each request is on time, shape (n,). If given, the dual function is a
-        lower bound on the cost of late requests instead of total latency.
+        lower bound on ``penalty`` * (number of late requests) instead of total latency.
     penalty : float, default inf
         Cost of a late request.
     must_stop : Callable[[], bool], default never
@@ -179,9 +180,9 @@ class StateAscent:
         def evaluate(x: FloatArray, heat: float) -> Evaluation:
             """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T).
 
-            An epoch is the time between two rounds. The dual function is the lower bound on total
-            latency that prices prove. The price of a state at an epoch (time between two rounds) is
-            the sum over the tables of ``x`` times the table's number for the state.
+            The dual function is the lower bound on total latency that prices of states prove. At an
+            epoch (time between two rounds), the price of a state is the sum over the tables of
+            (price ``x`` of the table at the epoch) * (number of the table for the state).
             """
             least, mass = self._gibbs(tables.T @ x, heat)
             value = least - self._replicas * float(x.sum())
@@ -208,28 +209,27 @@ class StateAscent:
         steps : int
             Number of steps of Adam.
         heat : float, default 1.0
-            Factor by which the temperatures `HEATS` and the step sizes `RATES` are multiplied.
+            Factor on the temperatures `HEATS` and on the step sizes `RATES`.
         must_stop : Callable[[], bool], default never
             Called at every step, which takes some milliseconds; returning True ends the stage.
         """
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
-        # ``_count`` counts the evaluations of the dual function, the bound that prices prove, in
-        # this stage. The evaluation at count 0 computes the value as well as the gradient. It also
-        # replaces the soft maxima of the last stage by exact maxima, because the prices may have
-        # changed since.
+        # ``_count`` is the number of evaluations of the dual function so far in this stage. The
+        # first evaluation computes the value as well as the gradient. It also replaces the soft
+        # maxima of the last stage by exact maxima, because the prices may have changed since then.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
         self.prices = best.x
 
     def integer_prices(self) -> tuple[IntArray, IntArray]:
-        """Return the best prices rounded down to integers, and their exact capacities W.
+        """Return the best prices rounded down to integers, and the exact capacity W of each epoch.
 
-        Epoch tau is the time between rounds tau and tau + 1. Both are int64 in units of 1 / SCALE
-        rounds of latency. Prices have shape (T, M + 1, M + 1): one for each epoch tau and each
-        state of m tokens used and r rounds to go. W has shape (T,). W[tau] is the largest total
-        price at epoch tau of states that fit into memory together.
+        Epoch tau is the time between rounds tau and tau + 1. Both arrays are int64, in units of 1 /
+        SCALE rounds of latency. Prices have shape (T, M + 1, M + 1), with an entry for each epoch
+        tau and each state of m tokens used and r rounds to go. W has shape (T,). W[tau] is the
+        largest total price at epoch tau of states that fit into memory together.
         """
         Q = np.zeros((len(self.prices), *self._copies.shape), dtype=np.int64)
         Q[:, self._states.held, self._states.rounds] = np.floor(self.prices * SCALE)
@@ -255,20 +255,20 @@ class StateAscent:
                 self._maxima = SoftMaxima(hard, np.zeros_like(x), unused)
         self._count += 1
         # ``mass`` is the expected number of requests in each state at each epoch. The gradient by a
-        # price takes its mean, not its sum, over the epochs that share the price. So the gradient,
-        # and with it the damping of Adam, has the same size for every width.
+        # price uses the mean of ``mass``, not the sum, over the epochs that share the price. So the
+        # gradient, and with it the damping of Adam, has the same size for every width.
         shared = np.ascontiguousarray(self._mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)
         return Evaluation(value, math.nan, shared - self._replicas * z)
 
     def _gibbs(self, by_state: FloatArray, heat: float) -> tuple[float, FloatArray]:
-        """Return the sum of the least costs of all requests, and the mass of each state.
+        """Return the sum of all requests' least costs, and the expected requests in each state.
 
         A start costs the latency plus the prices of the states that the request passes through. The
-        least cost of a request is that of its cheapest start. The mass is the expected number of
-        requests in each state at each epoch (time between two rounds), if a start has a probability
-        proportional to exp(-cost / heat). It has the shape of the prices ``by_state``, (states, T).
+        least cost of a request is that of its cheapest start. For the expected number of requests
+        in a state at an epoch (time between two rounds), a start has a probability proportional to
+        exp(-cost / heat). This array has the shape of the prices ``by_state``, (states, T).
         """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
@@ -277,18 +277,19 @@ class StateAscent:
         """Return the expected number of members of a configuration in each state, for each row.
 
         An epoch is the time between two rounds. A configuration is a multiset of states that fit
-        into memory together. Each row of prices ``x`` has the prices of states at one epoch, or at
-        some consecutive ones. The probability of a configuration at this row is proportional to
-        exp(total price / heat). The result has shape (rows, states). ``mass`` is the expected
-        number of requests in each state. States in which hardly any request is expected are left
-        out, except where ``refresh`` is True.
+        into memory together. Each row of ``x`` has the prices of states at one epoch, or at some
+        consecutive epochs. The probability of a configuration is proportional to exp(total price /
+        heat), at the prices of the row. The result has shape (rows, states). ``mass`` is the
+        expected number of requests in each state. Unless ``refresh`` is True, states in which
+        hardly any request is expected are left out.
         """
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
         if not np.isfinite(level + z.sum(axis=1)).all():
             # Weights are computed in units of exp(level / heat), where ``level`` has the soft
-            # maxima before the last step. After a long step the new soft maxima may be so far from
-            # these that sums of weights overflow. Then set ``level`` to the exact maxima.
+            # maxima of the previous evaluation. After a long step the new soft maxima may be so far
+            # from ``level`` that sums of weights overflow. Then set ``level`` to the exact maxima,
+            # and compute the weights again.
             hard = self._hard(x)
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)
@@ -340,7 +341,7 @@ class StateAscent:
         """Return the mean of the rows of ``values`` over each group of epochs that share prices.
 
         ``values`` has one row per epoch (time between two rounds). The result has one row for each
-        `width` consecutive epochs, as the prices do.
+        group of `width` consecutive epochs.
         """
         sums = np.add.reduceat(values, np.arange(0, self._epochs, self.width), axis=0)
         return np.asarray(sums / self._lengths()[:, None], dtype=np.float64)

@@ -39,13 +39,13 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest ratio x of a soft maximum to its temperature: exp(x / 2), exp(-x / 2) fit in float64."""
+"""Largest (soft maximum) / (its temperature), x: exp(x / 2) and exp(-x / 2) fit into float64."""
 
 SELDOM = 3e-4
-"""Soft maxima skip states in which fewer requests are expected, but for calls with ``refresh``."""
+"""Soft maxima skip states in which fewer requests are expected, if ``refresh`` is False."""
 
 NEGLIGIBLE_PRICE = 1e-7
-"""Largest price of a state, in rounds of latency, that soft maxima count as 0."""
+"""Prices of states up to this one, in rounds of latency, count as 0 in soft maxima."""
 
 
 class PricedStarts(NamedTuple):
@@ -65,7 +65,8 @@ class PricedStarts(NamedTuple):
     unit : float
         Cost of a round of latency: 1, or 0 where late requests are counted instead of latency.
     penalty : float
-        Cost of a request that does not start; infinite if all requests must start.
+        Cost of a request that does not start, in the unit of costs; infinite if all requests must
+        start.
     """
 
     state_of: IntArray
@@ -114,8 +115,9 @@ def gibbs_starts(
     for i in range(len(o)):
         x[i].fill(0.0)
         lo, hi = a[i], last[i]
-        # Cost of start t: the latency, plus the prices of all states through which the request
-        # passes from epoch t to its completion. Prices are 0 from epoch T on.
+        # ``costs[t]`` becomes the cost of start t: the latency, plus the prices of all states
+        # through which the request passes from epoch t to its completion. Prices are 0 from epoch T
+        # on.
         for t in range(lo, hi + 1):
             costs[t] = unit * (t + o[i] - a[i])
         for age in range(o[i]):
@@ -156,14 +158,15 @@ class SoftMaxima(NamedTuple):
     Attributes
     ----------
     level : float64 array, shape (T,)
-        The latest soft maximum, h log(sum of weights), at first an exact maximum. The next soft
-        maximum is computed in units of exp(level / h), because it is expected near ``level``. It
-        is NaN if it was so far away that the sum of weights overflowed.
+        The latest soft maximum h log(sum of weights); before the first one, an exact maximum. The
+        next sum of weights is computed in units of exp(level / h), because the next soft maximum is
+        expected near ``level``. The entry is NaN if this sum overflowed.
     marginals : float64 array, shape (T, states)
         Expected number z of members of a configuration in each state, if its probability is
         proportional to its Gibbs weight.
     seldom : bool array, shape (T, states)
-        Whether z was below `SELDOM` in the last computation that included all priced states.
+        Whether the marginal of the state was below `SELDOM` in the last call with ``refresh``,
+        which includes all priced states.
     """
 
     level: FloatArray
@@ -175,9 +178,9 @@ class _Items(NamedTuple):
     """Items that a configuration at one epoch may contain, by decreasing rounds to go.
 
     An epoch is the time between two rounds. A configuration is a multiset of states (m tokens used,
-    r rounds to go) that fit into memory together. Each state has as many items as requests can be
-    in it at the same time, so a configuration is a set of items. Its weight is exp(total price /
-    h), at temperature h.
+    r rounds to go) that fit into memory together. If c requests can be in a state at the same time,
+    it has c equal items, so a configuration is a set of items. Its weight is exp(total price / h),
+    at temperature h.
 
     Two recursions sum weights by k, a number of items, and S, the sum of their tokens m. The
     forward recursion goes through the items in order and sums the weights of sets of the items so
@@ -191,10 +194,10 @@ class _Items(NamedTuple):
     roots : float64 array
         exp(q / 2 h), the root of the weight of each item, where q is the price of its state.
     offsets, depths : int64 array
-        For each item, the position of the sums that the forward recursion stores before it, and the
-        number of values of k for which it stores them.
+        ``offsets``: position in the store of the sums that the forward recursion stores before each
+        item. ``depths``: number of values of k for which it stores these sums.
     value : float64 array, shape (M + 2, M + 1)
-        Sums of weights by k and S: entry (k, S), in the recursion that runs at present.
+        Entry (k, S) is the sum of weights for k and S, in the recursion that runs at present.
     """
 
     states: IntArray
@@ -216,11 +219,11 @@ def _listed_items(
 ) -> tuple[int, int]:
     """Write the items of one epoch; return their number, and how many sums `_append_items` stores.
 
-    An epoch is the time between two rounds. An item is a copy of a state that a configuration
-    (multiset of states that fit into memory together) may contain. A state gets items if more than
-    `SELDOM` requests are expected in it (``mass``). It also gets items if its price exceeds
-    `NEGLIGIBLE_PRICE`, but states marked ``seldom`` only if ``refresh`` is True. ``warmth`` is the
-    temperature of the weights exp(price / warmth) of states.
+    An epoch is the time between two rounds. An item is one of the equal copies of a state that a
+    configuration (multiset of states that fit into memory together) may contain. A state gets items
+    in two cases: if more than `SELDOM` requests are expected in it (``mass``), or if its price
+    exceeds `NEGLIGIBLE_PRICE`. In the second case, states marked ``seldom`` get items only if
+    ``refresh`` is True. ``warmth`` is the temperature of the weights exp(price / warmth) of states.
     """
     item_states, roots, offsets, _, _ = items
     _, rounds, copies, memory_limit = states
@@ -254,8 +257,8 @@ def _append_items(items: _Items, count: int, states: States, store: FloatArray) 
         depth = min(memory_limit // r, last + 1)
         depths[j] = depth
         # Append item j to all configurations (sets of items that fit into memory) of k earlier
-        # items. k decreases: value[k] is read before configurations that contain item j are added
-        # to it, so none gets the item twice.
+        # items. k decreases, so value[k] is read before configurations that contain item j are
+        # added to it. So no configuration gets item j twice.
         for k in range(depth - 1, -1, -1):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -275,19 +278,21 @@ def _add_marginals(
 
     A configuration is a set of the ``count`` items (copies of states) that fit into memory
     together. Its probability is proportional to its weight exp(total price / h), with temperature
-    h. Items are visited from the last to the first. ``items.value[k, S]`` becomes the sum of the
-    weights of all ways to extend k earlier items, whose tokens m sum to S, by the items visited so
-    far. ``store`` has the sums of the weights of k earlier items, as written by `_append_items`.
-    Products of the two give the weight of all configurations that contain an item. ``total`` is the
-    weight of all configurations.
+    h. The recursion visits the items from the last to the first. Before item j, ``items.value[k,
+    S]`` is the sum of the weights of all ways to extend a set of k items before j, whose tokens m
+    sum to S, by items from j on. ``store`` has the sums of the weights of these sets of k items, as
+    written by `_append_items`. The products of both give the weight of all configurations that
+    contain item j. Divided by ``total``, the weight of all configurations, it is the probability of
+    item j.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # Add to value[k] the ways to extend k earlier items that begin with item j. k increases:
-        # value[k + 1] is read before such ways are added to it, so the item is not used twice.
+        # Add to value[k] the extensions of k earlier items whose first item is j. k increases, so
+        # value[k + 1] is read before extensions with item j are added to it. So no extension has
+        # item j twice.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -315,10 +320,10 @@ def soft_capacities(
     memory, each in one state. Its price is the sum of the prices Q of their states. The soft
     maximum over all configurations is heat log(sum of exp(price / heat)). The marginal of a state
     is the expected number of requests in it, if the probability of a configuration is proportional
-    to exp(price / heat). Epochs are independent, so threads may share them, and the results do not
-    depend on the number of threads. A call with ``refresh`` includes every priced state and marks
-    the states in which hardly any request is expected (`SELDOM`). Later calls skip these states,
-    set their marginals to 0, and are faster.
+    to exp(price / heat). Each thread computes its own epochs, so the results do not depend on the
+    number of threads. A call with ``refresh`` includes every priced state, and marks the states
+    whose marginal is below `SELDOM`. Later calls skip these states and set their marginals to 0,
+    which takes less time.
     """
     level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1
@@ -341,10 +346,10 @@ def soft_capacities(
         value[0, 0] = start
         last = _append_items(items, count, states, store)
         # Sum the weights exp(total price / h) of all configurations (sets of states that fit into
-        # memory together), each divided by exp(level / h). ``start`` is exp(-level / 2 h).
-        # ``value`` has been multiplied by it already, and is multiplied by it once more here. Then
-        # set ``value`` to ``start``, with which the backward recursion begins: after the last item,
-        # only the empty extension of weight 1 is left.
+        # memory together), each divided by exp(level / h). ``start`` is exp(-level / 2 h). All
+        # entries of ``value`` have this factor already, and get it a second time here. Then
+        # initialise the backward recursion: after the last item there is only the empty extension,
+        # of weight 1, so all entries become 1 * ``start``.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -364,17 +369,18 @@ def soft_capacities(
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
     """Update ``value`` so that one more state (m, r), of price ``weight``, may be used.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. States that fit into memory
-    together are listed by decreasing r. This function is called for all states by increasing r, so
-    each state stands in such a list before the states of earlier calls.
+    In state (m, r) a request has used m tokens and has r rounds to go. Consider lists of states
+    that fit into memory together, sorted by decreasing r. This function is called once for each
+    state, by increasing r. So each new state precedes the states of earlier calls in such lists.
 
-    ``value[k, S]`` is for lists that begin with k states of later calls, whose tokens m sum to S.
-    It is the largest total price of states of the calls so far with which such a list can go on. It
-    is negative if no such k states are possible.
+    ``value[k, S]`` is a maximum over lists whose first k states, of S tokens m in all, are from
+    later calls: the largest total price of their other states, which are from calls so far. It is
+    negative if no such list exists.
     """
-    # A list that begins with k states of S tokens goes on with the new state. Then it begins with k
-    # + 1 states of S + m tokens, and goes on best for the price value[k + 1, S + m]. k increases:
-    # value[k + 1] is read before the new state is used in it, so the state is used only once.
+    # Insert the new state into lists after their first k states, of S tokens. Then the first k + 1
+    # states have S + m tokens, and the best rest of the list has the price value[k + 1, S + m]. k
+    # increases, so value[k + 1] is read before the new state is used in it. So no list has the
+    # state twice.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]
@@ -400,9 +406,10 @@ def capacities(Q: IntArray, states: States, W: IntArray, first: int, stride: int
         for p in range(Q.shape[1] - 1, -1, -1):
             if Q[tau, p] > 0:
                 r = rounds[p]
-                # In a list of states that fit into memory, all states before this one have r or
-                # more rounds to go too. In the r-th round from now they all run, and each holds at
-                # least the r tokens produced until then. So at most M / r states fit.
+                # In a list of states that fit into memory, all states before state p have at least
+                # its r rounds to go. In the r-th round from now all these requests run, and each
+                # holds at least the r tokens that it produces until then. So at most M / r states
+                # fit.
                 rows = value[: memory_limit // r + 1]
                 for _ in range(copies[p]):
                     prepend(rows, held[p], r, Q[tau, p], memory_limit)

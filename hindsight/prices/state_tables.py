@@ -58,7 +58,7 @@ import numpy.typing as npt
 from instances.arrays import FloatArray, IntArray
 
 MOST_CORES = 12
-"""Largest number of tables by `core_table` in `first_tables`. More take longer and prove less: on
+"""Largest number of core tables in `first_tables`. A larger number takes longer and proves less: on
 one instance, 50 proved a latency of 41,633 rounds in 15.5 s, and 12 proved 42,107 in 10.3 s."""
 
 
@@ -68,8 +68,9 @@ def state_copies(
     """Count the requests that can be in each state at the same time: ``copies[m, r]``.
 
     In state (m, r) a request has used m tokens and has r rounds to go, so it will hold m + r tokens
-    in its last round. The count is the number of requests that pass through this state at any time,
-    but at most M // (m + r), because so many requests in it fit into memory until they complete.
+    in its last round. The count is the number of requests that pass through this state in any
+    schedule, but at most M // (m + r), because at most so many requests in this state fit into
+    memory until they complete.
 
     Parameters
     ----------

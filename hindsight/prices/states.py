@@ -44,7 +44,7 @@ SCALE = 1 << 20
 
 
 HEADROOM = 2**61
-"""Upper limit of sums of prices in units of 1 / SCALE, so that a few such sums fit into int64."""
+"""Upper limit of each sum of integer prices, so that the sum of a few such sums fits into int64."""
 
 
 def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
@@ -80,12 +80,12 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
 
 
 def exact_bound(prices: IntArray, instance: Instance) -> int:
-    """Return the lower bound on total latency that prices of states prove, in exact integers.
+    """Return the lower bound on total latency, in rounds, that prices of states prove.
 
     In state (m, r) a request has used m tokens and has r rounds to go. The bound is the sum of the
     least costs of all requests (latency plus prices), minus the sum over the epochs of the largest
-    total price of states that fit into memory together. Both are computed here, so any prices give
-    a valid bound.
+    total price of states that fit into memory together. It is computed in exact integers, and
+    rounded up. Any prices >= 0 give a valid bound.
 
     Parameters
     ----------
@@ -102,10 +102,11 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     s, o, a, limit = instance.alone().columns
     W = integer_capacities(prices, state_copies(s, o, limit))
     _, cheapest = start_values(np.ascontiguousarray(prices), s, o, a)
-    # ``cheapest[i, 0]`` is the least cost of request i, latency plus prices. If the request arrives
-    # after T, the last start that `start_values` considers, it is the cost of the start T instead,
-    # which is less than the output length, the least cost. Every other request costs at least its
-    # output length. So the larger of the two numbers is right for all requests.
+    # ``cheapest[i, 0]`` is the least cost of request i, latency plus prices, if it arrives by T,
+    # the last start that `start_values` considers. This cost is at least the output length o. If
+    # the request arrives later, there are no prices, and its least cost is o. Then ``cheapest[i,
+    # 0]`` is the cost of start T, before the arrival, which is below o. So the larger of this entry
+    # and o is right for all requests.
     values = np.maximum(cheapest[:, 0], o * SCALE)
     total: int = sum(values.tolist()) - instance.replicas * sum(W.tolist())
     return -(-total // SCALE)
@@ -116,8 +117,9 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
 
     P[i, t] is the latency of request i if it starts at t, plus the prices Q of the states that it
     passes through. It is computed for t = 0 .. T, also before the arrival a_i. u[i, t] is the least
-    P[i, .] over the starts from max(t, a_i) on; if a_i > T, it has no meaning. Both are int64 in
-    units of 1 / SCALE rounds, shape (n, T + 1). ``s`` and ``o`` are prompt and output lengths.
+    P[i, t'] over the starts t' = max(t, a_i) .. T. Entries with a_i > T have no meaning. Both are
+    int64 in units of 1 / SCALE rounds, shape (n, T + 1). ``s`` and ``o`` are prompt and output
+    lengths.
     """
     T = len(Q)
     starts = np.arange(T + 1)
@@ -178,20 +180,22 @@ class PathStage:
 
     Every schedule is a path of the graph. A node is an epoch (the time between two rounds),
     together with a record about some requests: for each *followed* request, whether it runs and
-    since when, and for each *tracked* request, whether it has started. A node is dropped if the
-    lower bound on the total latency of all paths through it exceeds the limit of the proof.
+    since when, and for each *tracked* request, whether it has started. The stage drops each node
+    for which every path through it has a total latency above the limit of the proof, by a lower
+    bound.
 
     Attributes
     ----------
     start_prices : int64 array, shape (n,)
-        Start price u_i of each request, in units of 1 / `StatePrices.scale` rounds: the multiplier
-        of "request i starts once" in this lower bound. One term of the bound is the sum of all u_i.
-        Each start of a followed request on the path adds (cost of the start) - u_i, where the cost
-        is the latency plus the prices of states. If a request is not followed yet, u_i is the least
-        cost of its starts.
+        Start price u_i of each request, in units of 1 / `StatePrices.scale` rounds. It is the
+        multiplier of the constraint "request i starts once" in this lower bound. The bound has the
+        sum of all u_i, and for each start of a followed request on the path, (cost of the start) -
+        u_i. A start costs the latency plus the prices of states. For requests that are not followed
+        yet, u_i is the least cost of their starts.
     followed, tracked : tuple[int, ...]
-        Indices of the requests that become followed or tracked at the end of this stage. Each
-        remaining node is then split into one node for each possible record about these requests.
+        Indices of the requests that become followed, and of those that become tracked, at the end
+        of this stage. Each remaining node is then split into one node for each possible record
+        about these requests.
     """
 
     start_prices: IntArray
@@ -224,13 +228,14 @@ class PathPrices(Proof):
     def steps(self) -> tuple[Proof, ...]:
         """Return the two proofs that a certificate may contain, the simpler one first.
 
-        They are the prices of states alone, and this proof by paths.
+        The first is the proof by prices of states alone, the second is this proof by paths.
         """
         return (self.prices, self)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # Start prices, one per request, stay the same. They are costs of starts: latencies, which
-        # idle gaps do not change, plus prices of states, which only move to other epochs.
+        # The start prices of `stages`, one per request, stay the same. They are costs of starts:
+        # latencies, which idle gaps do not change, plus prices of states, which only move to other
+        # epochs.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):
             return moved
@@ -271,11 +276,11 @@ class PathPrices(Proof):
 
 
 def _states_of(instance: Instance) -> tuple[IntArray, ...]:
-    """Return two arrays with the states that some request can be in: tokens used, rounds to go."""
+    """Return all states of requests, as an array of tokens used and an array of rounds to go."""
     s, o, _, limit = instance.alone().columns
     return np.nonzero(state_copies(s, o, limit))
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Return the rows of ``prices`` up to the last row with a nonzero price; rows are epochs."""
+    """Return the rows of ``prices``, one for each epoch, up to the last nonzero row."""
     return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -48,7 +48,7 @@ from instances.arrays import FloatArray, IntArray, RequestColumns
 from .ascent import Evaluation, Settings
 
 SCALE = 1 << 16
-"""Default denominator of prices of holding memory: floats are rounded to multiples of 1 / SCALE."""
+"""Default denominator: prices of holding memory are rounded to multiples of 1 / SCALE rounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +119,10 @@ def costs_to_go(
 ) -> Iterator[npt.NDArray[Any]]:
     """Yield the least remaining cost of a request after each round, if it has produced k tokens.
 
-    One array is yielded for each k = o - 1, ..., 0, in this order. The request may be stopped
-    between rounds. It pays a price in each round in which it runs, and in the round of its last
-    token also its whole latency. The remaining cost after a round is what it pays in all later
-    rounds.
+    There is one array for each k, in the order k = o - 1, ..., 0. The request may be stopped
+    between rounds. In each round in which it runs it pays the price of the tokens that it holds,
+    and in the round of its last token also its whole latency. The remaining cost after a round is
+    the sum of all that it pays in later rounds.
 
     Parameters
     ----------
@@ -138,15 +138,15 @@ def costs_to_go(
     """
     (s, o, a), table, unit = request, prices.numerators, prices.denominator
     last = len(table) - 1
-    # ``then`` has an entry for each of the rounds a + 1 .. T: the remaining cost after this round
-    # if the round produces the next token. For the last token, the first one in this loop, it is
-    # the latency, which the request pays in the round of that token.
+    # ``then`` has an entry for each of the rounds a + 1 .. T: the remaining cost after this round,
+    # if the request has produced token k + 1 in it. The loop begins with the last token. For this
+    # token ``then`` is the latency, which the request pays in the round of the token.
     then = unit * np.arange(1, last + 1 - a)
     for k in range(o - 1, -1, -1):
         tokens = s + k + 1
         price = table[a + 1 :, 0] * tokens if prices.is_linear else table[a + 1 :, tokens]
-        # Append the remaining cost after round T, the last round with prices. From then on the
-        # request runs without a break until it completes, and pays only its latency.
+        # Append the remaining cost after round T, the last round with prices. After T the request
+        # runs without a break until it completes, and pays only its latency.
         costs = np.append(price + then, unit * (last + o - k - a))
         costs = np.minimum.accumulate(costs[::-1])[::-1]
         yield costs
@@ -154,11 +154,12 @@ def costs_to_go(
 
 
 def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArray:
-    """Return the largest total price K_r of requests that fit into round r = 0 .. T together.
+    """Return the largest total price K_r of requests that may run together, for each round r.
 
-    A request that runs in round r pays the price of the tokens that it holds. Together the requests
-    hold at most M tokens. The result has shape (T + 1,), and K_0 is 0. If the prices are prices
-    lambda_r per token, the result has M lambda_r, an upper bound on K_r, instead of K_r.
+    A request that runs in round r pays the price of the tokens that it holds. All these requests
+    together hold at most M tokens. The result has an entry for r = 0 .. T, and K_0 is 0. If prices
+    are given as prices lambda_r per token, the result has M lambda_r instead, an upper bound on
+    K_r.
     """
     table, limit = prices.numerators, requests.memory_limit
     if prices.is_linear:
@@ -169,8 +170,8 @@ def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArra
     for s, o, a in zip(*(column.tolist() for column in requests[:3]), strict=True):
         without = best.copy()
         for m in range(s + 1, s + o + 1):
-            # This request holds m tokens in the round of its (m - s)-th token, which is not before
-            # round a + m - s.
+            # The request with lengths s and o holds m tokens in the round of its (m - s)-th token.
+            # This is round a + m - s or a later one.
             r = a + m - s
             held = without[r:, : limit + 1 - m] + table[r:, m, None]
             np.maximum(best[r:, m:], held, out=best[r:, m:])
@@ -209,9 +210,9 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
         raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits in sums")
     rows = list(zip(*(column.tolist() for column in instance.columns[:3]), strict=True))
-    # The least cost of a request (latency plus prices) is its remaining cost at its arrival, with 0
-    # tokens produced: the first entry of the array that `costs_to_go` yields last. It is computed
-    # once for equal requests.
+    # ``values`` has the least cost (latency plus prices) of each different request. This is the
+    # remaining cost at the arrival, with 0 tokens produced: the first entry of the array that
+    # `costs_to_go` yields last.
     values = {row: int([costs[0] for costs in costs_to_go(prices, row)][-1]) for row in set(rows)}
     capacity = sum(heaviest_sets(prices, instance.columns).tolist())
     surplus = sum(values[row] for row in rows) - capacity
@@ -225,13 +226,13 @@ def path_shares(
     """Add to ``shares[r, m]`` the expected number of requests that hold m tokens in round r.
 
     ``table[r, m]`` is the price of holding m tokens in round r. A path of a request is a choice of
-    the rounds in which it runs. It costs the latency plus the prices of these rounds. Its
-    probability is proportional to exp(-cost / heat). Returns the sum over the requests of the soft
-    minimum of the cost, -heat log(sum over paths of exp(-cost / heat)).
+    the rounds in which it runs. The cost of a path is the latency plus the prices of these rounds,
+    and its probability is proportional to exp(-cost / heat). Returns the sum over the requests of
+    -heat log(sum over paths of exp(-cost / heat)), a soft minimum of the cost.
     """
     prompt, output, arrival, _ = requests
-    # Entry (k, t) of both arrays: k tokens are produced by the end of round t. k is at most an
-    # output length. So it is at most M, the memory limit, and ``table`` has M + 1 columns.
+    # Entry (k, t) of both arrays is for k tokens produced by the end of round t. k is at most an
+    # output length, and therefore at most the memory limit M. ``table`` has M + 1 columns.
     soft, flow = np.empty((2, table.shape[1], table.shape[0]))
     last = table.shape[0] - 1
     total = 0.0
@@ -271,13 +272,13 @@ def path_shares(
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract from ``shares[r, m]`` the expected number of requests that hold m tokens in a set.
+    """Subtract from ``shares[r, m]`` the expected number of requests with m tokens in a set.
 
-    A set consists of requests, each with a number of tokens that it may hold in round r, that fit
-    into memory together. Its price is the sum of ``table[r, m]``, the price of holding m tokens,
-    over its requests. Its probability in round r is proportional to exp(price / heat). Returns the
-    sum over the rounds of the soft maximum of the price, heat log(sum over sets of
-    exp(price / heat)).
+    A set for round r has requests that fit into memory together, each with a number m of tokens
+    that it may hold in this round. The price of the set is the sum of ``table[r, m]``, the price of
+    holding m tokens, over its requests. Its probability is proportional to exp(price / heat).
+    Returns the sum over the rounds of heat log(sum over sets of exp(price / heat)), a soft maximum
+    of the price.
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)
@@ -330,15 +331,15 @@ def set_shares(
 
 
 SETTINGS = Settings(damping=1e-9)
-"""Parameters of Adam for prices of holding memory: little damping, because gradients are small."""
+"""Parameters of Adam for prices of holding memory. Gradients are small, so damping is small too."""
 
 
 def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:
     """Return a smooth minorant of the lower bound that prices of memory prove, and its gradient.
 
     The lower bound is on the least total latency of schedules that may stop requests between
-    rounds. The minorant is a differentiable function of the prices that nowhere exceeds it. The
-    lower bound itself is not computed, so the field ``value`` of the result is -inf.
+    rounds. The minorant is a differentiable function of the prices that never exceeds this bound.
+    The bound itself is not computed, so the field ``value`` of the result is -inf.
 
     Parameters
     ----------

@@ -38,10 +38,10 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Number of binary digits that rounding keeps of a usual price of a token, 1 / (memory limit)."""
+"""Number of binary digits that rounding keeps of a price per token of 1 / (memory limit)."""
 
 INT64_HEADROOM = 2**61
-"""Upper limit of a start's cost in integer units: sums of a few such costs then fit into int64."""
+"""Upper limit of (cost of a start) * (denominator of prices): sums of a few fit into int64."""
 
 MOST_PRICES = 300_000
 """Largest number of variables of `TokenDual`: L-BFGS-B stores about fifty numbers for each."""
@@ -54,17 +54,17 @@ def round_prices(
 
     The denominator is at most the larger of two numbers: ``largest_denominator``, and the one with
     which a price of 1 / M keeps `PRICE_BITS` binary digits (M is the memory limit in tokens). It is
-    also so small that `price_bound` is exact in int64; if no denominator is, all prices become 0.
-    Negative and non-finite prices become 0: any prices >= 0 give a valid bound.
+    reduced until `price_bound` is exact in int64. If even the denominator 1 is too large, all
+    prices become 0. Negative and non-finite prices become 0: any prices >= 0 give a valid bound.
     """
     cleaned = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0)
     last = int(np.max(np.flatnonzero(cleaned), initial=-1)) + 1
     cleaned = cleaned[:last]
     latest = max(last, int(instance.arrival_times.max())) + int(instance.output_lengths.max())
     largest_prompt, heaviest = int(instance.prompt_lengths.max()), int(instance.weights.max())
-    # ``weight`` is an upper bound on the cost of every start, and on each of the three terms from
-    # which `start_cost` computes a cost: the latency, (s - start) times the sum of the prices of
-    # the request's rounds, and the sum of r times the price of round r over these rounds.
+    # ``weight`` is an upper bound on the cost of every start. It also bounds each of the three
+    # terms from which `start_cost` computes a cost: the latency, (s - start) * (sum of the prices
+    # of the request's rounds), and the sum of r * (price of round r) over these rounds.
     weight = float(cleaned.sum()) * (2 * latest + largest_prompt) + heaviest * (2 * latest + 1)
     denominator = max(largest_denominator, 1 << (instance.memory_limit.bit_length() + PRICE_BITS))
     while denominator > 1 and weight * denominator >= INT64_HEADROOM:
@@ -100,7 +100,7 @@ class PriceBound(NamedTuple):
 
 
 def bound_without_prices(instance: Instance) -> PriceBound:
-    """Return the bound that prices of 0 prove: the weighted total latency if no request waits."""
+    """Return the bound that prices of 0 prove: weighted total latency if all start on arrival."""
     cheapest = instance.weights * instance.output_lengths
     return PriceBound(NO_PRICES, sum(cheapest.tolist()), cheapest)
 
@@ -109,8 +109,8 @@ class PricedCosts:
     """Exact costs, at given prices, of every start of every request.
 
     A cost is the weighted latency of the request, plus the prices of the memory that it holds. It
-    is multiplied by the denominator of the prices, to be an integer. Prices are stored up to the
-    last round that has one. In later rounds waiting and running cost only latency.
+    is multiplied by the denominator of the prices, so that it is an integer. In rounds after the
+    last one with a price, waiting and running cost only latency.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ class PricedCosts:
     def of(self, index: int) -> tuple[int, IntArray]:
         """Compute the costs of the starts of a request, times the denominator of the prices.
 
-        Returns the first start, which is the arrival, and the costs of all starts from the arrival
-        to the last round with a price. After that no price is left, so each later start costs one
-        round of latency more than the start one round earlier.
+        Returns the arrival, which is the first start, and the costs of all starts from the arrival
+        to the last round with a price. Each later start costs one round of latency more than the
+        one before it.
         """
         k = int(self.classes.class_of[index])
         first = int(self._arrivals[k])
@@ -213,13 +213,14 @@ def useful_starts(
 ) -> list[IntArray]:
     """Return, per request, the starts that a schedule of total latency <= ``upper_bound`` can use.
 
-    The cost of a start is the latency plus the prices of the memory held. If it exceeds the least
-    cost of the request by more than ``upper_bound`` minus the lower bound ``bound``, every schedule
-    with this start has a larger total latency than ``upper_bound`` (reduced-cost fixing), and the
-    start is left out. The lists cover all rounds, including those without a price. So the last
-    completion with a start of the lists is a *proved* horizon: every schedule of total latency <=
-    ``upper_bound`` ends by then. Starts with which the request completes after
-    ``latest_completion`` are left out too; the caller must have proved that no schedule needs them.
+    The cost of a start is the latency plus the prices of the memory held. Suppose that it exceeds
+    the least cost of the request by more than ``upper_bound`` minus the lower bound ``bound``. Then
+    every schedule with this start has a larger total latency than ``upper_bound``, and the start is
+    left out (reduced-cost fixing). The lists cover all rounds, including those without a price. So
+    the last completion with a start of the lists is a *proved* horizon: every schedule of total
+    latency <= ``upper_bound`` ends by then. Starts with which the request completes after
+    ``latest_completion`` are left out too. The caller must have proved that some optimal schedule
+    does not use them.
 
     Raises
     ------
@@ -251,17 +252,17 @@ def useful_starts(
 class FractionalStarts(NamedTuple):
     """Fractional solution in which a share of each request starts at each round.
 
-    The shares are the Gibbs weights of the starts: proportional to exp(-cost / heat), with the sum
-    1 for each request. The memory used may exceed the memory limit.
+    The shares are the Gibbs weights of the starts. They are proportional to exp(-cost / heat), and
+    sum to 1 for each request. Together the shares may use more memory than the limit.
 
     Attributes
     ----------
     mean_starts : float64 array
         Mean start of each class of requests.
     cost : float
-        Weighted total latency, in rounds.
+        Weighted total latency of the fractional solution, in rounds.
     usage : float64 array
-        Tokens of memory that are held in round r, as entry r.
+        Entry r is the number of tokens held in memory in round r, shape (rounds,).
     """
 
     mean_starts: FloatArray
@@ -273,8 +274,8 @@ class TokenDual:
     """Dual function of prices per token of memory in the rounds 1 .. T.
 
     The dual function is the lower bound on the optimum that these prices prove, in floats. Its
-    variables are the prices divided by a typical price, so that they are of order one. With more
-    than `MOST_PRICES` rounds, consecutive rounds share a price.
+    variables are scaled prices (`variables`), so that they are of order one. If there are more than
+    `MOST_PRICES` rounds, groups of consecutive rounds share a price.
 
     Parameters
     ----------
@@ -285,11 +286,12 @@ class TokenDual:
     rounds : int
         T, the last round with a price.
     final : int64 array or None, default None
-        Last start that is considered for each class of requests. None means max(T, arrival): later
-        starts cost more, because they have the same prices, 0, and a larger latency.
+        Last start that is considered for each class of requests. None means max(T, arrival). Starts
+        after T cost more than this one, because they pay no prices either and have a larger
+        latency.
     penalty : float, default inf
-        Cost of not starting a request. The dual function counts the penalty for requests whose
-        cheapest start costs more.
+        Cost of not starting a request. The dual function counts the smaller of this penalty and the
+        cost of the cheapest start.
     must_stop : Callable[[], bool], default never
         Called a few times a second; returning True stops an evaluation.
     """
@@ -309,13 +311,14 @@ class TokenDual:
         self._final = np.maximum(classes.arrival_times, rounds) if final is None else final
         longest = int(classes.output_lengths.max())
         self._length = max(int(self._final.max()), rounds) + longest + 2
-        # ``_width`` is the number of consecutive rounds that share a price.
+        # ``_width`` is the number of consecutive rounds that share a price, ``_firsts`` has the
+        # index of the first round of each such group, ``_sizes`` the number of its rounds.
         self._width = -(-rounds // MOST_PRICES)
         self._firsts = np.arange(0, rounds, self._width)
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)
-        # At the typical price w / (s + o / 2) of a token, the mean memory that a request holds in a
-        # round costs as much as a round of its latency. Divide prices by the mean of these typical
-        # prices, so that variables are of order one.
+        # At the price w / (s + o / 2) per token, the mean memory that a request of weight w holds
+        # in a round costs as much as a round of its latency. Variables are prices divided by the
+        # mean of these numbers over all requests, so that they are of order one.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
         prices_of_waiting = np.maximum(classes.weights, 1) / volumes
         mean = float(np.average(prices_of_waiting, weights=classes.counts))

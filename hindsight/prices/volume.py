@@ -34,27 +34,27 @@ from instances.problem.request import Request
 from .idle_gaps import compress
 
 LONGEST_PRICES = 10_000_000
-"""Largest number of rounds with prices from `filling_prices`, and of prices in a certificate."""
+"""Largest number of prices, one per round, that `filling_prices` returns or a certificate holds."""
 
 LARGEST_NETWORK = 6_000
-"""Largest number of arcs of the network of `transportation_bound`. The flow then takes 0.3 s."""
+"""Largest number of arcs in the network of `transportation_bound`, whose flow then takes 0.3 s."""
 
 
 class VolumeFilling(NamedTuple):
-    """Greedy filling of rounds with up to M units of volume each, smallest v_i / w_i first.
+    """Assignment of requests' volumes to rounds, up to M units per round, smallest v_i / w_i first.
 
     The volume v_i of a request is the sum over its rounds of the tokens that it holds, and w_i is
-    its weight. A round serves up to M units (the memory limit in tokens) of any requests that have
-    arrived, even more units of a request than it can hold in one round.
+    its weight. A round serves up to M units (the memory limit in tokens) of the requests that have
+    arrived. It may serve more units of a request than the request could hold tokens in one round.
 
     Attributes
     ----------
     weighted_rounds : list[int]
-        For each request i, the sum over rounds r of r times the units of v_i served in round r.
+        For each request i, the sum over rounds r of r * (units of v_i served in round r).
     marginal_volumes : list[tuple[int or Fraction, int]]
         Pairs (largest v_i / w_i of the requests served in a round, number of consecutive rounds
-        with this value), from round 1 on. The value is 0 for rounds that serve fewer than M units:
-        these could serve one more at no cost.
+        with this value), from round 1 on. The value is 0 for rounds that serve fewer than M units,
+        because these could serve one more at no cost.
     """
 
     weighted_rounds: list[int]
@@ -62,18 +62,18 @@ class VolumeFilling(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """Return the last round in which any volume is served."""
+        """Return the number of the last round that serves any volume; rounds begin at 1."""
         return sum(count for _, count in self.marginal_volumes)
 
 
 def fill_by_volume(instance: Instance) -> VolumeFilling:
-    """Serve the volumes v_i of requests greedily, up to M units per round, in O(n log n).
+    """Assign the volumes v_i of requests to rounds greedily, up to M units per round.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. Serving a unit
     of the volume of request i, of weight w_i, in round r costs r w_i / v_i. The total cost is least
-    if of the requests that have arrived the one of smallest v_i / w_i is always served first. Proof
-    by exchange: let a unit of i be served in round r, and a unit of j in a later round r', although
-    j has arrived by r and w_j / v_j > w_i / v_i. Swapping them saves
+    if each unit of memory serves, of the requests that have arrived, the one of smallest v_i / w_i.
+    The time is O(n log n). Proof by exchange: let a unit of i be served in round r, and a unit of j
+    in a later round r', although j has arrived by r and w_j / v_j > w_i / v_i. Swapping them saves
     (r' - r) (w_j / v_j - w_i / v_i) > 0.
     """
     instance.require_tokens()
@@ -96,8 +96,8 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     now = position = 0
     while position < len(order) or queue:
         if not queue:
-            # All requests that have arrived are served completely. Skip the rest of this round, and
-            # all rounds before the next arrival.
+            # The volumes of all requests that have arrived are served completely. Skip the rest of
+            # this round, and all rounds up to the next arrival.
             first = max(-(-now // limit), arrivals[order[position]])
             served.append((0, first - now // limit))
             now = first * limit
@@ -110,10 +110,10 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``. Add
-        # up the round numbers of these units in ``weighted``. Each unit counts full + 1, the first
-        # of these rounds, and j more if it is served in round full + 1 + j. That round serves
-        # ``limit`` of the units for j = 1 .. begun - 1, and the last ones for j = begun.
+        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``, and
+        # add the sum of their round numbers to ``weighted``. The first of these rounds is full + 1,
+        # so each unit counts full + 1, plus j if it is served in round full + 1 + j. For j = 1 ..
+        # begun - 1 this round serves ``limit`` of the units, for j = begun the remaining ones.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -130,9 +130,9 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
 def _moment(request: Request) -> int:
     """Return the sum over j = 1 .. o of j (s + j), for prompt length s and output length o.
 
-    A request that starts at 0 holds s + j tokens in round j. Its volume is the sum of these tokens
-    over its rounds. So the result is its volume times the mean, over all tokens of the volume, of
-    the round in which the token is held.
+    A request that starts at 0 holds s + j tokens in round j. Its volume v is the sum of these
+    tokens over its rounds. If each token held in round j counts with the number j, their mean
+    number is the result divided by v.
     """
     o = request.output_length
     return request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6
@@ -212,9 +212,9 @@ def transportation_bound(instance: Instance) -> int:
     """Return the lower bound on total latency that the cheapest flow of volumes to rounds proves.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. The network has
-    an arc from each request to each round after its arrival, and from each round to the sink. A
-    unit of volume costs the number of its round times the weight of the request, divided by its
-    volume. The flow is computed exactly, by network simplex.
+    an arc from each request to each round after its arrival, and from each round, which serves up
+    to M units, to the sink. A unit of volume costs the number of its round times the weight of the
+    request, divided by its volume. The flow is computed exactly, by network simplex.
 
     Raises
     ------
@@ -248,11 +248,11 @@ def small_transportation_bound(instance: Instance) -> int | None:
 
 
 def cheapest_flow(instance: Instance) -> Fraction:
-    """Return the least sum of weight times mean round in which a request's volume is served.
+    """Return the least sum of (weight of a request) * (mean round in which its volume is served).
 
     The sum is over all requests. The volume of a request is the sum over its rounds of the tokens
     that it holds. It may be served in any rounds after the arrival. A round serves up to M units of
-    volume, and at most s + o units (prompt plus output length) of one request.
+    volume (the memory limit), and at most s + o units (prompt plus output length) of one request.
     """
     # networkx is imported only here: it takes 0.2 s to load, and most solves do not need it.
     import networkx as nx
