@@ -20,7 +20,7 @@ from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
 Termination = Literal["optimal", "infeasible", "stopped"]
-"""Why HiGHS ended: it proved an optimum, it proved that no solution exists, or neither."""
+"""Why HiGHS ended: it proved an optimum, or that no solution exists, or it stopped before."""
 
 TERMINATIONS: dict[str, Termination] = {
     "Optimal": "optimal",
@@ -33,7 +33,7 @@ TERMINATIONS: dict[str, Termination] = {
 """`Termination` for each model status of HiGHS. Any other status counts as a failure of HiGHS."""
 
 BOUND_TOLERANCE = 1e-4
-"""Subtracted from a lower bound of HiGHS, against rounding errors, before it is rounded up."""
+"""Number subtracted from a bound of HiGHS before it is rounded up, to cover rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,8 @@ def solve_linear(
         Called for each new incumbent or bound of an integer program, with a result whose
         termination is ``"stopped"``. Its ``values`` are None unless the incumbent is new.
     should_stop : Callable[[], bool] or None, default None
-        Polled during the solve. When it returns True, the solve ends with the result so far.
+        Called repeatedly during the solve. When it returns True, the solve ends with the result so
+        far.
 
     Raises
     ------
@@ -137,7 +138,8 @@ def solve_linear(
     options: dict[str, Any] = {
         "random_seed": seed % 2**31,
         "mip_rel_gap": 0.0,
-        # Objectives are integers, so a solution is optimal if the gap to the bound is below one.
+        # Objectives are integers, so a solution is optimal if it exceeds the lower bound by less
+        # than 1.
         "mip_abs_gap": 0.99,
         "solver": method,
         "run_crossover": "off" if method == "ipm" else "on",
@@ -168,7 +170,7 @@ def solve_linear(
 
 
 class _SilentHighs(highspy.Highs):
-    """HiGHS solver without output. Version 1.16 would print a banner when callbacks are enabled."""
+    """HiGHS solver without the banner that version 1.16 prints when callbacks are enabled."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
         self.setOptionValue("output_flag", False)

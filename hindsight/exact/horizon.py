@@ -14,7 +14,8 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
 LARGEST_ENUMERATION = 4_000_000
-"""If there are more (request, start) pairs, none is tested for use in an optimal schedule."""
+"""Largest number of (request, start) pairs that `proved_horizon` tests; with more, it tests
+none."""
 
 
 def proved_horizon(
@@ -37,12 +38,12 @@ def proved_horizon(
     schedule if that is later. Later completions are in no optimal schedule: after the last arrival,
     such a schedule has no round in which nothing runs, because everything later could move one
     round earlier. So at most sum o rounds follow the last arrival. If there are more than
-    `LARGEST_ENUMERATION` pairs of request and start, none is tested, and the horizon is the later
-    of these two rounds.
+    `LARGEST_ENUMERATION` pairs of request and start, none is tested. Then the horizon is max a +
+    sum o, or the end of the feasible schedule if that is later.
 
-    Return the lower bound and the horizon. ``filling`` is the volume relaxation if it is known.
-    Once ``should_stop`` returns True, steps that take more than a moment are skipped. The result is
-    proved in any case.
+    Return the lower bound with its prices, and the horizon. ``filling`` is the result of
+    `fill_by_volume`, if computed already: initial prices come from it. Once ``should_stop`` returns
+    True, steps that take more than a moment are skipped. The result is proved in any case.
 
     For a fleet, the bound is that of its `pooled` instance, one machine with the memory of all
     replicas. Each schedule of the fleet is also a schedule of the pooled instance, so the horizon

@@ -24,10 +24,10 @@ class ModelResult(NamedTuple):
     """Optimum, or bounds on it, of an integer program to which the user added constraints.
 
     The optimum is over the schedules that satisfy the added constraints and tightened bounds of
-    variables. The schedule found is checked to be a feasible schedule of the instance, so its cost
-    is an upper bound on the optimum of the instance. The lower bound does *not* hold for the
-    instance: the added constraints exclude schedules, perhaps all optimal ones. The solver computes
-    the lower bound in floating point, without a certificate.
+    variables. The schedule found was checked: it is feasible for the instance, so its cost is an
+    upper bound on the optimum of the instance. The lower bound does *not* hold for the instance:
+    the added constraints exclude schedules, perhaps all optimal ones. The solver computes the lower
+    bound in floating point, without a certificate.
 
     Attributes
     ----------
@@ -139,16 +139,17 @@ def solve_model(
 
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearModel, list[Label]]:
-    """Return a Pyomo model as arrays, and the name and index of the variable of each column.
+    """Convert a Pyomo model to arrays, and list the name and index of the variable of each column.
 
-    Pyomo's variable objects are not returned, because they only have weak references to their
-    model.
+    Names are returned instead of Pyomo's variable objects, because these have only weak references
+    to their model.
     """
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
     rhs = np.asarray(form.rhs, dtype=np.float64)
-    # Pyomo's bound types of a constraint: 1 is body <= rhs, -1 is body >= rhs, 0 is body == rhs.
+    # ``kinds`` has Pyomo's type of each constraint: 1 is body <= rhs, -1 is body >= rhs, 0 is body
+    # == rhs.
     kinds = np.array([row.bound_type for row in form.rows])
     linear = LinearModel(
         costs=np.asarray(form.c.todense(), dtype=np.float64).ravel(),

@@ -57,7 +57,7 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its index, such as ("x", (0, 3))."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Constraints of a kind: name, indices, {name of variables: matrix}, lower bounds, upper bounds."""
+"""Constraints of one kind: name, indices, {variables' name: matrix}, lower and upper bounds."""
 
 
 def classes_of(
@@ -65,8 +65,8 @@ def classes_of(
 ) -> list[IntArray]:
     """Return the classes of requests that share variables, each in order of arrival.
 
-    In the integer program of `Program`, one variable for each start t counts the requests of a
-    class that start at t. Requests of a class have the same prompt length, output length and
+    In the integer program of `Program`, the variable of a class and a start t is the number of its
+    requests that start at t. Requests of a class have the same prompt length, output length and
     weight, and may use the same replicas.
 
     Parameters
@@ -74,7 +74,7 @@ def classes_of(
     instance : Instance
         The problem.
     last : int64 array or None, default None
-        If schedules may leave requests out, the last allowed start of each request, shape (n,).
+        Last allowed start of each request, shape (n,), if schedules may leave requests out.
         Requests of a class then have the same last start, and may differ in weight. None if
         schedules must start every request.
     are_alone : bool, default False
@@ -84,9 +84,9 @@ def classes_of(
         return list(np.arange(len(instance))[:, None])
     order = by_arrival(instance)
     rank = np.empty(len(instance), dtype=np.int64)
-    # Requests that may use different numbers of replicas are in different classes. The i-th request
-    # to arrive, counted from 0, may use replicas 0 .. i only. Replicas are interchangeable, so some
-    # optimal schedule keeps to this rule.
+    # ``rank`` is the index of the last replica that a request may use. The i-th request to arrive,
+    # counted from 0, may use replicas 0 .. i only: replicas are interchangeable, so some optimal
+    # schedule obeys this rule. Requests of different ranks are in different classes.
     rank[order] = np.minimum(np.arange(len(instance)), useful_replicas(instance) - 1)
     third = instance.weights if last is None else last
     kinds = np.column_stack([instance.prompt_lengths, instance.output_lengths, third, rank])
@@ -101,10 +101,10 @@ class Program:
     """The time-indexed integer program of an instance as arrays, restricted to given starts.
 
     A class is all requests of equal lengths and weight. The variables X[c, t] are the numbers of
-    requests of class c that start at t. The program minimises total latency. Rows (2) make every
-    request start once, rows (3) keep to the memory limit in each round, and rows (4) let no request
-    start before its arrival. If requests may be left out, the program minimises their number, and
-    rows (2) make every request start at most once.
+    requests of class c that start at t. The program minimises total latency. Rows are named by the
+    equations of [J25]: rows (2) make every request start once, rows (3) limit the memory in each
+    round, and rows (4) forbid starts before the arrival. If requests may be left out, the program
+    minimises their number, and rows (2) make every request start at most once.
 
     Parameters
     ----------
@@ -119,16 +119,16 @@ class Program:
     are_alone : bool, default False
         Whether each request is a class of its own.
     makespan : bool, default False
-        Minimise the number of rounds up to the last completion instead of total latency. A binary
-        variable ``busy`` for each round is 1 up to then.
+        Minimise the number of rounds up to the last completion instead of total latency. The binary
+        variable ``busy`` of a round is 1 if the last completion is in this round or later.
 
     Attributes
     ----------
     linear : LinearModel
-        The arrays. The first columns are the variables X. N, W and ``busy`` follow if there are
-        any, each with one column per round. The rows are, in this order, (2), (4), and (3) with one
-        row per round. With ``differences``, the rows of N and then the rows of W take the place of
-        (3). The rows of ``busy`` come last.
+        The program as arrays. The first columns are the variables X. N, W and ``busy`` follow if
+        the program has them, each with one column per round. The rows are, in this order, (2), (4),
+        and (3) with one row per round. With ``differences``, the rows that define N and then those
+        that define W replace (3). The rows of ``busy`` come last.
     classes : list[int64 array]
         Requests of each class in order of arrival.
     owners, epochs : int64 array, shape (variables X,)
@@ -169,9 +169,9 @@ class Program:
         offset = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
         if starts.optional:
             costs, offset = np.full(len(first), -1), len(instance)
-        # Columns come in this order: the variables X[c, t] (numbers of requests of class c that
-        # start at t), then the variables in ``others``. ``others`` has the upper bound of these by
-        # their name. Each name stands for one variable per round.
+        # The first columns are the variables X[c, t], the numbers of requests of class c that start
+        # at t. Then follow the variables in ``others``, a dictionary of upper bounds by name. Each
+        # name has one variable, and so one column, per round.
         others: dict[str, float] = {}
         rows = self._counting_rows()
         if differences:
@@ -213,9 +213,10 @@ class Program:
     def _counting_rows(self) -> list[_Rows]:
         """Return rows (2): each request starts once, and rows (4): no start precedes its arrival.
 
-        If requests may be left out, rows (2) say at most once. A class of equal requests has a row
-        (4) for each time at which some of its requests arrive, except the first time. By this row,
-        at most as many of them start before this time as arrive before it.
+        If requests may be left out, rows (2) allow at most one start instead. A class of equal
+        requests has a row (4) for each time at which some of its requests arrive, except the first
+        such time. The row allows at most as many starts before this time as requests of the class
+        arrive before it.
         """
         arrivals, times = self._starts.instance.arrival_times, self.epochs % self._starts.rounds
         keys, before, most = [], [], []
@@ -250,10 +251,10 @@ class Program:
         """Return the rows that count memory by differences between rounds, in place of rows (3).
 
         They define the number N_r of running requests and the memory W_r that they use in round r.
-        N_r is N_{r-1} plus the starts minus the completions at epoch r - 1, the time between the
-        two rounds. W_r is W_{r-1} plus N_r, as each running request stores one more token, plus the
-        prompts of the requests that start at epoch r - 1, minus all tokens of those that complete
-        then.
+        Epoch r - 1 is the time between rounds r - 1 and r. N_r = N_{r-1} + (starts at this epoch) -
+        (completions at this epoch). W_r = W_{r-1} + N_r + (prompts of the requests that start at
+        this epoch) - (all tokens of the requests that complete at it). N_r counts here because each
+        running request stores one more token.
         """
         horizon = self._starts.horizon
         ends, same = self.epochs + self._outputs, sp.eye_array(horizon)
@@ -271,9 +272,10 @@ class Program:
     def _makespan_rows(self, sizes: IntArray) -> list[_Rows]:
         """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size * busy[t + o_c].
 
-        X[c, t] counts requests that start at t and complete in round t + o_c, and ``size`` is its
-        upper bound, from ``sizes``. If such a request starts, the second kind of row makes the
-        binary busy[t + o_c] 1, and the first kind makes ``busy`` 1 in all earlier rounds.
+        X[c, t] counts the requests of class c that start at t and complete in round t + o_c.
+        ``sizes`` has the upper bound of each X[c, t], ``size``. If such a request starts, the
+        second kind of row makes the binary busy[t + o_c] 1, and the first kind makes ``busy`` 1 in
+        all earlier rounds.
         """
         horizon = self._starts.horizon
         ends = self.epochs % self._starts.rounds + self._outputs - 1
@@ -291,8 +293,8 @@ class Program:
     def labels(self) -> tuple[list[Label], list[Label]]:
         """Return the names and indices of all columns and of all rows in the Pyomo model.
 
-        Columns are variables and rows are constraints. Where an index names a class of equal
-        requests, it is the index of the class's first request to arrive.
+        Columns are variables and rows are constraints. A class of equal requests is named by the
+        index of its first request to arrive.
         """
         columns = [("x", self._keys()), *((name, self._rounds) for name in self._others)]
         one, two = (
@@ -334,7 +336,7 @@ class Program:
         Raises
         ------
         InvalidValueError
-            The values start too many or too few requests of a class.
+            The number of starts of a class in ``values`` is not the number of its requests.
         """
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
         counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
@@ -348,22 +350,23 @@ class Program:
         return found
 
     def schedule(self, values: FloatArray) -> Schedule | FleetSchedule:
-        """Return the schedule for integer values of the variables, without a feasibility check."""
+        """Return the schedule for integer values of the variables, which may be infeasible."""
         return from_timeline(self._starts, self.starts(values))
 
     def mean_starts(self, values: FloatArray) -> FloatArray:
         """Return the mean start of each request for fractional values of the variables, shape (n,).
 
         The variable X[c, t] is the number of requests of class c that start at t, here a fraction.
-        In order of t, the values of a class are divided among its requests in order of arrival,
-        with sum 1 for each request. These parts are the weights of the starts t in the mean.
-        Requests of a class that arrive together share one mean.
+        The first request of a class to arrive takes the earliest starts t, up to a sum of 1 of
+        their values, the second request takes the next ones, and so on. The mean start of a request
+        is the mean of its t, weighted by the values it takes. Requests of a class that arrive at
+        the same time get their common mean.
         """
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # The values should add up to the number of requests in the class. In interior-point
-            # solutions they only nearly do, so scale them to this sum.
+            # The values of a class should sum to the number of its requests. In interior-point
+            # solutions this sum is only approximate, so scale the values.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

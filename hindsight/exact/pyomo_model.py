@@ -45,14 +45,14 @@ EXPORT_SUFFIXES = (".lp", ".mps")
 
 BYTES_PER_NAME, BYTES_PER_ENTRY = 1_200, 250
 """Bytes of memory that Pyomo needs to build and write a model: for each row or column, and for each
-non-zero. Measured on models of 60,000 to a million non-zeros."""
+non-zero coefficient. Measured on models of 60,000 to a million non-zeros."""
 
 
 class ModelSize(NamedTuple):
-    """Formulation of a model, and its numbers of rows, columns and non-zeros.
+    """Formulation of a model, and its numbers of rows, columns and non-zero coefficients.
 
-    The formulation is ``"dense"`` or ``"sparse"``. The numbers are computed before the model is
-    built.
+    The formulation is ``"dense"`` or ``"sparse"`` (`build_model`). The numbers are computed before
+    the model is built.
     """
 
     formulation: str
@@ -90,26 +90,27 @@ def model_size(
 ) -> ModelSize:
     """Compute the size of the model for total latency, without building it.
 
-    The model has a variable for each start with a completion by round ``horizon``. With ``last``,
-    shape (n,), it has one for each start of request i from its arrival to last[i] instead. The rows
-    of the sparse formulation that forbid starts before arrivals, Equation (4), are not counted.
+    The model has a variable for each start with which a request completes by round ``horizon``.
+    With ``last``, shape (n,), it has one for each start of request i from its arrival to last[i]
+    instead. In the sparse formulation, the rows that forbid starts before arrivals (Equation (4) of
+    [J25]) are not counted.
     """
     o, replicas = instance.output_lengths, useful_replicas(instance)
     latest = horizon - o if last is None else last
     numbers = np.maximum(latest - instance.arrival_times + 1, 0) * replicas
     groups = classes_of(instance, last, are_alone=formulation == "dense")
-    # Convert to Python's integers, because products of these numbers of columns and rounds may
-    # exceed 64 bits.
+    # Use Python's integers from here on, because products of numbers of columns, rows and rounds
+    # may exceed 64 bits.
     columns = [int(numbers[own].max()) for own in groups]
     outputs = [int(o[own[0]]) for own in groups]
     rounds, rows = horizon * replicas, len(groups)
     if formulation == "sparse" and instance.memory_rule == TOKENS:
-        # The variable of a start has five non-zeros: one in the row by which a class starts once,
-        # two in the rows that define the numbers N_r of running requests, and two in the rows that
-        # define the used memory W_r. Both times they are the row of the request's first round and
-        # the row of the round after its last. The variables N_r and W_r of a round r have five too:
-        # each is in the row that defines it and in the next row of this kind, and N_r is also in
-        # the row of W_r.
+        # The variable of a start has five non-zeros: one in the row that limits the starts of its
+        # class, two in the rows that define the numbers N_r of running requests, and two in the
+        # rows that define the used memory W_r. Of each kind, these are the row of the request's
+        # first round and the row of the round after its last. The variables N_r and W_r of a round
+        # r together have five too: each has one in the row that defines it and one in the next row
+        # of this kind, and N_r has one more in the row of W_r.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -200,9 +201,9 @@ def build_model(
 
 
 def last_round(instance: Instance, formulation: str, horizon: int | None, goal: Goal) -> int:
-    """Return the last round of a model: the given horizon, or a proved one if it is None.
+    """Return the last round of a model: the given ``horizon``, or a proved one if it is None.
 
-    Some optimal schedule completes by the proved horizon.
+    A proved horizon is a round by which some optimal schedule completes.
 
     Raises
     ------
@@ -215,9 +216,9 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         # some request runs. Request i runs in o_i rounds, so at most sum o rounds follow max a.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # A lower bound on the makespan takes less time than the proof of a horizon. The model with
-        # this number of rounds is no larger than the wanted one. Raise an error here if even it
-        # does not fit into memory.
+        # A lower bound on the makespan takes less time than the proof of a horizon. A model with so
+        # many rounds is at most as large as the model that is built. Raise an error here if even
+        # the smaller model does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance)[1]
     rounds = as_integer(horizon, None, "horizon", minimum=1)
@@ -279,8 +280,8 @@ def model_of(
     for name, own in rows.items():
         model.add_component(name, pyo.Constraint(list(own), rule=own))
     if not starts.optional:
-        # `solve_model` reads this attribute. It is not a component of the Pyomo model, so solvers
-        # and files ignore it.
+        # `solve_model` reads the attribute ``built_of``. It is not a component of the Pyomo model,
+        # so solvers and files ignore it.
         model.built_of = starts.instance, goal, program
     return model
 

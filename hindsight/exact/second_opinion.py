@@ -21,7 +21,7 @@ from .pyomo_model import model_size
 
 
 class Opinion(NamedTuple):
-    """Result of the solver CBC for the integer program of an instance, formulated in PuLP.
+    """Result of the solver CBC for the integer program of an instance, built with PuLP.
 
     Attributes
     ----------
@@ -99,8 +99,9 @@ def second_opinion(
 def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, int], Any]]:
     """Return the integer program (1)-(4) of [J25] in PuLP, and its binary variables by (i, t, k).
 
-    A variable is 1 if request i starts at t on replica k. Replicas are interchangeable, and can be
-    numbered by the smallest index of their requests. So request i needs only replicas 0 to i.
+    Variable (i, t, k) is 1 if request i starts at t on replica k. Replicas are interchangeable, so
+    they can be numbered in the order of the smallest index of a request on each. Then request i is
+    on one of the replicas 0 .. i, and has variables for these only.
     """
     horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     model_size(instance, "dense", horizon).refuse_too_large()

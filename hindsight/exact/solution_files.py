@@ -23,10 +23,10 @@ from instances.files import read_bytes
 from .program import classes_of
 
 INTEGRAL = 1e-4
-"""Largest accepted distance of a variable's value in a file from an integer. Solvers allow 1e-5."""
+"""Largest accepted distance of a variable's value from an integer. Solvers allow up to 1e-5."""
 
 _VARIABLE = re.compile(r"x[(\[](\d{1,15})[_,](\d{1,15})[)\]]\s+(\S+)")
-"""Line of a variable x(i_t): index i of the request, its start t, and the value."""
+"""Line of a variable x(i_t) in a solution file: index i of the request, start t, and value."""
 
 
 def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
@@ -37,8 +37,8 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     counts the starts of a class of requests, which differ only in their arrival. These starts are
     assigned to the requests in order of arrival.
 
-    The schedule must be feasible for ``instance``. Claims in the file, such as the objective or
-    optimality, are ignored.
+    The schedule must be feasible for ``instance``. Other entries of the file, such as the objective
+    or optimality, are ignored.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def read_solution(path: str | os.PathLike[str], instance: Instance) -> Schedule:
     ------
     FileFormatError
         The file has no solution, a fractional value, or a request without a start or with several.
-        Or it belongs to another model: it has a start that the instance does not allow or that
-        exceeds its memory.
+        Or the file belongs to another model: it has a start that the instance does not allow, or
+        its schedule exceeds the memory limit.
     InvalidTypeError
         ``instance`` is not an instance.
     InvalidValueError
@@ -105,8 +105,8 @@ def _start_times(
 ) -> list[int]:
     """Return the start of each request, from the values of the variables x(i_t) by (i, t).
 
-    The variable x(i_t) is 1 if request i starts at t, or the number of requests of its class that
-    start at t.
+    In the dense formulation, x(i_t) is 1 if request i starts at t. In the sparse one, it is the
+    number of requests in the class of request i that start at t.
 
     Raises
     ------

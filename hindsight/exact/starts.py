@@ -21,7 +21,7 @@ from instances.service_level import Limits
 from instances.validation import as_integer
 
 LARGEST_RELAXATION = 400_000
-"""Largest number of (request, start) pairs for which the linear relaxation is built and solved."""
+"""Largest number of (request, start) pairs for which `hindsight` solves the linear relaxation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class StartSets:
     """Allowed starts of each request in a time-indexed model. All requests complete by the horizon.
 
     A fleet is modelled as one timeline with a segment of H rounds for each replica: start t on
-    replica k is start k H + t. The model has no memory constraints after the horizon, so no request
-    may run longer.
+    replica k is start k H + t. The model has no memory constraints after the horizon, so all
+    requests must complete by then.
 
     Attributes
     ----------
@@ -71,8 +71,8 @@ def useful_replicas(instance: Instance) -> int:
 def _needed_replicas(instance: Instance) -> IntArray:
     """Return the number of replicas on which each request must be able to start, shape (n,).
 
-    Replicas are interchangeable and can be numbered by their first arrivals. So the i-th request to
-    arrive, counted from 0, needs only replicas 0 .. i.
+    Replicas are interchangeable, so they can be numbered in the order of the first arrival on each.
+    Then the i-th request to arrive, counted from 0, is on one of the replicas 0 .. i.
     """
     needed = np.empty(len(instance), dtype=np.int64)
     count = useful_replicas(instance)
@@ -101,7 +101,7 @@ def on_timeline(starts: StartSets, schedule: Schedule | FleetSchedule) -> IntArr
 
 
 def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedule:
-    """Return the schedule with these starts on the timeline of an integer program, shape (n,).
+    """Return the schedule with starts ``times``, shape (n,), on the timeline of an integer program.
 
     For a fleet, start k H + t on the timeline is start t on replica k, with H rounds per replica.
     """
@@ -111,7 +111,7 @@ def from_timeline(starts: StartSets, times: IntArray) -> Schedule | FleetSchedul
 def count_starts(instance: Instance, horizon: int) -> int:
     """Count the (request, start) pairs that `all_starts` lists, without listing them.
 
-    In these pairs, the request starts at its arrival or later, and completes by ``horizon``.
+    In such a pair, the request starts at its arrival or later, and completes by round ``horizon``.
     """
     latest = horizon - instance.output_lengths - instance.arrival_times + 1
     return int(np.maximum(latest, 0) @ _needed_replicas(instance))
@@ -138,10 +138,10 @@ def start_sets(
 ) -> StartSets:
     """Return the `StartSets` with the given starts of each request, on every replica of a fleet.
 
-    The model has ``horizon`` rounds on each replica. If it is None, these are the rounds up to the
-    latest completion. On the timeline of a fleet, start t on replica k is start k H + t, where H is
-    this number of rounds. The starts of a request are repeated on each of the replicas that
-    `_needed_replicas` counts.
+    The model has ``horizon`` rounds on each replica. If ``horizon`` is None, it has the rounds up
+    to the latest completion with a given start. On the timeline of a fleet, start t on replica k is
+    start k H + t, where H is this number of rounds. The starts of a request are repeated on each
+    replica that it may use (`_needed_replicas`).
     """
     if horizon is None:
         last = np.array([allowed.max(initial=0) for allowed in starts])
@@ -156,7 +156,7 @@ def start_sets(
 def starts_until(instance: Instance, last: IntArray) -> StartSets:
     """List the starts of each request from its arrival to round ``last``, shape (n,).
 
-    A request whose ``last`` is before its arrival has no start. The returned sets say that
+    A request whose ``last`` is before its arrival has no start. The field ``optional`` is True:
     schedules may leave requests out.
     """
     return start_sets(instance, _ranges(instance, last), optional=True)
@@ -179,7 +179,7 @@ def latest_starts(instance: Instance, limits: Limits) -> IntArray:
     by_latency = np.floor(np.minimum(limits.latency, most + o)) - o
     by_first_token = np.floor(np.minimum(limits.first_token, most + 1)) - 1
     wait = np.minimum(by_latency, by_first_token).astype(np.int64)
-    # A running request emits one token per round, so no start meets a limit below 1 round per
-    # token. A request with one token has no time between tokens.
+    # A running request emits one token per round, so no start meets a limit on time per token below
+    # 1 round. This limit does not apply to requests with one token.
     wait[(o > 1) & (limits.time_per_token < 1)] = -1
     return np.asarray(a + np.maximum(wait, -1))

@@ -41,8 +41,8 @@ from instances.arrays import IntArray, RequestColumns
 Keys = npt.NDArray[np.uint64]
 
 MOST_SETS = 1_000_000
-"""Largest number of sets of requests that may start in one state. The search ends if there are
-more, because it cannot be interrupted while it enumerates them, about a second."""
+"""Largest number of different sets of requests that may start in one state. The search gives up if
+there are more, because their enumeration takes a second and cannot be interrupted."""
 
 
 class Layer(NamedTuple):
@@ -54,15 +54,15 @@ class Layer(NamedTuple):
     Attributes
     ----------
     keys : uint64 array, shape (capacity,)
-        Hash of each state: of its set of started requests and the memory that they hold in later
-        rounds.
+        Hash of each state, computed from its started requests and the memory that they hold in
+        later rounds.
     costs : int64 array, shape (capacity,)
         Cost of each state: the total latency of the started requests, in rounds.
     bounds : int64 array, shape (capacity,)
         Lower bound on the total latency of all schedules that extend each state, in units of 1 /
         SCALE rounds.
     memory : uint8 array, shape (capacity, largest o)
-        Tokens that started requests hold in round tau + 1 + j, in column j.
+        Column j has the tokens that started requests hold together in round tau + 1 + j.
     starts : int16 array, shape (capacity, n)
         Start of each request, -1 if it has not started.
     """
@@ -120,12 +120,12 @@ class Child(NamedTuple):
     ----------
     starts, memory : int64 array
         Start of each request in the child (-1 if it has not started), and tokens that its started
-        requests hold in each round. Both are stored as in a row of a `Layer` at tau, but ``memory``
-        has one more round.
+        requests hold in each round. The layout is that of a row of `Layer.starts` and of
+        `Layer.memory` at tau, but ``memory`` has one round more.
     drifts, regrets, weights : int64 array, shape (n,)
-        Three numbers for each request, in units of 1 / SCALE rounds: by how much the lower bound on
-        total latency rises if it does not start at tau, by how much if it starts at tau, and the
-        price of its state at tau if it starts then.
+        Three numbers for each request, in units of 1 / SCALE rounds. ``drifts``: rise of the lower
+        bound on total latency if the request does not start at tau. ``regrets``: rise if it starts
+        at tau. ``weights``: price of its state at tau if it starts then.
     candidates : int64 array, shape (n + 1,)
         Indices of the requests that may start at tau: they have arrived and fit in memory.
     chosen : int64 array, shape (n + 1,)
@@ -152,8 +152,8 @@ class Expansion(NamedTuple):
     layer, following : Layer
         States at tau, and arrays for their children at tau + 1.
     table : int64 array
-        Hash table with 2^k entries that finds a child in ``following``. An entry is the index of a
-        child plus 1, or 0 if it is free.
+        Hash table, of 2^k entries, of the children in ``following``. An entry is the index of a
+        child plus 1, or 0 if the entry is free.
     slots : int64 array, shape (capacity,)
         Position of each child in the hash table ``table``.
     requests : RequestColumns
@@ -162,7 +162,8 @@ class Expansion(NamedTuple):
         For each request, the one of equal lengths that must start before it or together with it, or
         -1 if there is none.
     marks : uint64 array, shape (n + largest o,)
-        Random factors for hashes: one per request, and one per later round in which memory is held.
+        Random factors for hashes: one for each request, and one for each later round in which
+        memory is held.
     prices : Prices
         Prices from which the lower bounds of states are computed.
     child : Child
@@ -194,8 +195,8 @@ class _Sums(NamedTuple):
         Lower bound on the total latency of all schedules that extend the child, minus ``drift`` and
         ``slack``.
     drift : int
-        Rise of the lower bound from epoch tau to tau + 1 because some requests have not started at
-        tau or before.
+        Rise of the lower bound from epoch tau to tau + 1 through the requests that have not started
+        by tau.
     slack : int
         Capacity of epoch tau (at least the largest total price of states that fit in memory) minus
         the prices of the states of the requests that run then. The lower bound also rises by this
@@ -212,9 +213,9 @@ class _Sums(NamedTuple):
 def _fits(i: int, search: Expansion) -> bool:
     """Return whether request i, started at epoch tau, fits in memory in each of its rounds.
 
-    Epoch tau is the time between rounds tau and tau + 1. Request i must fit together with the
-    started requests of ``search.child``, the partial schedule that is being extended. They hold
-    child.memory[j] tokens in round tau + 1 + j.
+    Epoch tau is the time between rounds tau and tau + 1. ``search.child`` is the partial schedule
+    that is being extended. Its started requests hold child.memory[j] tokens in round tau + 1 + j,
+    and request i must fit into the rest.
     """
     s, o, _, M = search.requests
     memory, j = search.child.memory, o[i] - 1
@@ -244,10 +245,10 @@ def _key(search: Expansion) -> Any:
 def _find(key: Any, search: Expansion) -> tuple[int, int]:
     """Return the hash table's slot for ``search.child``, and the index of the state equal to it.
 
-    The child is a partial schedule. The states at tau + 1 found so far are in ``search.following``.
-    A state is equal to the child if the same requests have started and hold the same memory in
-    later rounds. If there is no equal state, the index is -1, and the slot is a free one. ``key``
-    is the hash of the child.
+    The child is a partial schedule. ``search.following`` has the states at epoch tau + 1 found so
+    far. A state is equal to the child if the same requests have started in both and hold the same
+    memory in later rounds. If no state is equal, the index is -1, and the slot is a free one.
+    ``key`` is the hash of the child.
     """
     child, table = search.child, search.table
     keys, _, _, memory, starts = search.following
@@ -256,8 +257,8 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     while table[slot] > 0:
         v = table[slot] - 1
         if keys[v] == key:
-            # Compare the rows of the two states entry by entry: creating views of the rows would
-            # take longer.
+            # Compare state v with the child entry by entry, because creating views of their rows
+            # would take longer.
             i, k = 0, 0
             while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
                 i += 1
@@ -275,8 +276,8 @@ def _begin(q: int, tau: int, search: Expansion) -> tuple[int, _Sums]:
 
     Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule with all
     starts before tau. The requests listed, the candidates, have arrived and fit in memory with the
-    started ones. Return the number of candidates, and the sums of the child before any of them
-    starts: its cost and the terms of its lower bound on total latency (`_Sums`).
+    started ones. Return the number of candidates, and the `_Sums` of the child before any of them
+    starts: its cost and the terms of its lower bound on total latency.
     """
     _, costs, bounds, memory, starts = search.layer
     s, o, a, _ = search.requests
@@ -304,9 +305,10 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
     """Start request candidates[k] at epoch tau, or undo this start if ``sign`` is -1.
 
     Epoch tau is the time between rounds tau and tau + 1. ``search.child`` is the partial schedule
-    that is being extended. Its array ``candidates`` has the requests that may start at tau. Its
-    starts and its memory per round are changed in place. ``sums`` are its cost and the terms of its
-    lower bound on total latency (`_Sums`) before this change. Return them after the change.
+    that is being extended. Its array ``candidates`` has the requests that may start at tau. The
+    function changes its starts and its memory per round in place. ``sums`` has the cost of the
+    child and the terms of its lower bound on total latency before this change. Return these sums
+    after the change.
     """
     s, o, a, _ = search.requests
     child, i = search.child, search.child.candidates[k]
@@ -323,14 +325,14 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
 
 @step
 def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
-    """Return the next candidate that may also start at tau in the partial schedule being extended.
+    """Return the position of the next candidate that may also start at epoch tau in the child.
 
-    The candidates are the first ``count`` entries of ``search.child.candidates``. Return the first
-    position >= k of one that may start, or ``count`` if there is none. A candidate may start under
-    three conditions. If it must wait for a request of equal lengths, that request has started. It
-    fits in memory. ``least``, the lower bound on total latency of the partial schedule, is at most
-    ``budget`` after it rises by the regret of the candidate, the rise that its start at tau causes.
-    ``least``, ``budget`` and regrets are in units of 1 / SCALE rounds.
+    The child is the partial schedule that is being extended, and its candidates are the first
+    ``count`` entries of ``search.child.candidates``. Return the first position >= k of a candidate
+    that may start, or ``count`` if there is none. A candidate may start under three conditions. If
+    it has a twin (`Expansion.twin`), the twin has started. It fits in memory. And ``least``, the
+    lower bound on total latency of the child, plus the candidate's regret (`Child.regrets`) is at
+    most ``budget``. These three numbers are in units of 1 / SCALE rounds.
     """
     child, twin = search.child, search.twin
     while k < count:
@@ -402,9 +404,9 @@ def _next_set(
     """Go to the next set of requests that start at epoch tau in the child of a state.
 
     Epoch tau is the time between rounds tau and tau + 1. The child is the partial schedule of the
-    state and of the requests that start at tau. Its candidates are the requests that may start
-    then. The sets are visited depth first: the next candidate is added to the set, or it replaces
-    the one added last.
+    state, extended by the requests that start at tau. Its candidates are the requests that may
+    start then. The sets are visited depth first: the next candidate is added to the set, or
+    replaces the last one of the set.
 
     Parameters
     ----------
@@ -420,7 +422,8 @@ def _next_set(
         Sums over the requests of the child before this call: its cost and the terms of its lower
         bound on total latency.
     budget : int
-        Largest lower bound of a child that is kept, in units of 1 / SCALE rounds.
+        Largest total latency that is searched, in units of 1 / SCALE rounds. Children with a larger
+        lower bound are left out.
     search : Expansion
         The search. Its child is changed in place.
 
@@ -452,8 +455,8 @@ def expand(
 
     Epoch tau is the time between rounds tau and tau + 1. A state is a partial schedule with all
     starts before its epoch. For each set of requests that can start at tau, it has one child. The
-    sets are enumerated depth first, in index order, among the candidates: requests that have
-    arrived and fit in memory with the running ones.
+    sets are enumerated depth first, in the order of request indices. They contain only candidates,
+    the requests that have arrived and fit in memory with the running ones.
 
     No request is added to a set if it would not fit in memory, or if the lower bound on total
     latency would then exceed ``budget``, in units of 1 / SCALE rounds (rule *fixing* of
@@ -462,7 +465,7 @@ def expand(
     a hash table. When the call begins, ``search.following`` and the hash table have ``count``
     children.
 
-    The call ends before the next state once it has visited ``patience`` children.
+    Once the call has visited ``patience`` children, it completes the present state and ends.
 
     Returns
     -------
@@ -499,7 +502,7 @@ def expand(
 def dominated(
     rows: npt.NDArray[np.int16], begin: IntArray, end: IntArray, gone: npt.NDArray[np.bool_]
 ) -> None:
-    """Set ``gone`` for each state that is dominated by an earlier state that is not gone itself.
+    """Set ``gone`` to True for each state that an earlier state, not gone itself, dominates.
 
     States are partial schedules in order of cost, so earlier ones cost no more. An earlier state
     dominates another one if no number in its row of ``rows`` is larger.
@@ -508,7 +511,7 @@ def dominated(
     ----------
     rows : int16 array, shape (states, columns)
         Row of numbers for each state, of which smaller ones are better: the tokens held in each
-        round, or -1 times the tokens that each request has produced.
+        later round, or -1 * (tokens that each request has produced).
     begin, end : int64 array, shape (states,)
         Range of earlier states with which each state is compared: begin .. end - 1. With a smaller
         range, fewer dominated states are found.

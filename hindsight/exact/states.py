@@ -88,10 +88,10 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Number of cheapest partial schedules of the same requests that may exclude a partial schedule."""
+"""Cheapest partial schedules of the same requests with which each other one is compared."""
 
 PATIENCE = 5_000
-"""Number of partial schedules built after which ``should_stop`` is polled before the next state."""
+"""About this many partial schedules are built between two polls of ``should_stop``."""
 
 ANY = 1 << 40
 """Default limit on total latency and on numbers of states, too large to matter."""
@@ -124,9 +124,9 @@ class StateSearch:
     """Exact forward search over partial schedules of one instance, epoch by epoch.
 
     A *state* at an epoch is a partial schedule whose starts are all before this epoch. An epoch is
-    the time between two rounds. Prices for lower bounds of states are 0 until `set_prices` is
-    called. It may be called again for better prices. For n requests, the search needs up to 2
-    ``max_states`` * (60 + 2 n + 2 (largest o)) bytes of memory.
+    the time between two rounds. Lower bounds of states depend on prices, which are 0 until
+    `set_prices` is called. Later calls may set better prices. For n requests, the search needs up
+    to 2 ``max_states`` * (60 + 2 n + 2 (largest o)) bytes of memory.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ class StateSearch:
             total price of requests that run together, as computed by
             `hindsight.prices.states.integer_capacities`. It is not checked.
         """
-        # An epoch is the time between two rounds. If the epochs with prices end before the last
-        # arrival, append epochs up to it, with prices and capacities of 0. The lower bounds from
-        # prices hold only if all requests have arrived by the end of the epochs with prices.
+        # An epoch is the time between two rounds. The lower bounds hold only if all requests have
+        # arrived by the last epoch with prices. If these epochs end before the last arrival, append
+        # epochs up to it, with prices and capacities of 0.
         missing = max(0, int(self.requests.arrival_times.max()) + 1 - len(capacities))
         Q = np.ascontiguousarray(np.pad(prices, ((0, missing), (0, 0), (0, 0))))
         P, u = start_values(Q, *self.requests[:3])
@@ -190,8 +190,8 @@ class StateSearch:
         should_stop : Callable[[], bool], default never
             Polled many times per second.
         state_limit : int, default 2^40
-            Largest value of (states kept so far, over all epochs) + (children found so far of the
-            states of the present epoch). If it is exceeded, the search ends with status
+            Largest number of states kept in all epochs so far, plus children found so far of the
+            states of the present epoch. If there are more, the search ends with status
             ``"states"``.
         """
         status: SearchStatus = "exhausted"
@@ -254,8 +254,8 @@ class StateSearch:
         most : int, default 2^40
             Largest number of children. If there are more, the status ``"states"`` is returned.
         """
-        # Clear the hash table: write 0 to all slots in which the last call of this method stored
-        # children.
+        # Clear the hash table ``_table``: write 0 to the slots that the previous call of this
+        # method has used.
         self._table[self._slots[: self._used]] = 0
         arrays = layer, self._following, self._table, self._slots
         search = Expansion(*arrays, *self._given, self.prices, self._child)
@@ -272,8 +272,9 @@ class StateSearch:
     def undominated(self, found: Layer, alive: IntArray) -> Layer:
         """Return a copy of the states ``alive``, without those that another one dominates.
 
-        ``alive`` are indices of states in ``found``. Of two states with the same started requests,
-        one dominates the other if it costs no more and holds no more memory in any later round.
+        ``alive`` has the indices in ``found`` of the states to compare. Of two states with the same
+        started requests, one dominates the other if it costs no more and holds no more memory in
+        any later round.
         """
         # Sort the states by started requests, then by cost. States with the same started requests
         # form a group.
@@ -293,9 +294,9 @@ class StateSearch:
 def _twins(requests: RequestColumns) -> IntArray:
     """Return, for each request, the request that must start before it or with it, shape (n,).
 
-    Requests with equal prompt and output lengths are *twins* and start in order of arrival. Each
-    waits for one of its twins. Among the twins that have a smaller index and arrive no later, it is
-    the last to arrive. The entry is -1 if there is none.
+    Requests with equal prompt and output lengths are *twins*, and may be required to start in order
+    of arrival. The entry of a request is one of its twins: of those that have a smaller index and
+    arrive no later, the last to arrive. It is -1 if there is none.
     """
     rows = zip(*(column.tolist() for column in requests[:3]), strict=True)
     classes: dict[tuple[int, int], list[tuple[int, int]]] = {}

@@ -22,12 +22,12 @@ class Choice(NamedTuple):
     Attributes
     ----------
     candidates, size, gain : int64 array, shape (n + 1,)
-        Indices of the candidates by decreasing gain, the tokens that each holds if it runs, and its
-        gain. The gain is by how much the lower bound on total latency is lower if the candidate
-        runs than if it does not, in price units (`Task.unit` price units are one round).
+        ``candidates``: indices of the candidates by decreasing gain. ``size``: tokens that each
+        holds if it runs. ``gain``: lower bound on total latency if the candidate does not run,
+        minus this bound if it runs, in price units (`Task.unit` price units are one round).
     rest : int64 array, shape (n + 1,)
-        For each candidate, the sum of the positive gains of this and all later candidates, in price
-        units.
+        For each candidate, the sum of the positive gains of it and of all later candidates, in
+        price units.
     chosen : bool array, shape (n,)
         Whether each candidate runs, in the order of ``candidates``.
     runs : bool array, shape (n,)
@@ -46,13 +46,13 @@ class Choice(NamedTuple):
 
     @classmethod
     def room(cls, n: int) -> Choice:
-        """Allocate the arrays for n requests."""
+        """Allocate arrays of zeros for n requests."""
         flags = np.zeros((2, n), dtype=np.bool_)
         return cls._make([*np.zeros((4, n + 1), np.int64), *flags, np.zeros(n, np.int16)])
 
 
 class Task(NamedTuple):
-    """Data of the problem, and of the round that the search for preemptive schedules expands.
+    """Data of the problem, and of the present round of the search for preemptive schedules.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class Task(NamedTuple):
         For each request, the identical request (equal arrival and lengths) before it in index
         order, or -1 if there is none.
     offset : int64 array, shape (n,)
-        First entry of each request in ``marks`` and ``to_go``, which have o + 1 entries per
-        request, one for each number of produced tokens.
+        Index of the first entry of each request in ``marks`` and ``to_go``. These have o + 1
+        entries per request, one for each number of produced tokens.
     marks : uint64 array
         Random numbers from which states are hashed: one for each request and number of tokens that
         it may have produced.
@@ -101,7 +101,7 @@ class Task(NamedTuple):
 class States(NamedTuple):
     """States after one round of the search for preemptive schedules.
 
-    ``room`` is the largest number of states for which the arrays have space.
+    The arrays have ``room`` rows, one for each state; rows after the states found so far are free.
 
     Attributes
     ----------
@@ -160,9 +160,9 @@ def _candidates(state: int, states: States, task: Task) -> tuple[int, int]:
 
     A state is the number of tokens that each request has produced after a round. The gain of a
     request is the decrease of the lower bound on total latency if the request runs in the next
-    round. The list is written to ``task.choice``. Return two numbers: the number of candidates (-1
-    if every request is complete), and the lower bound on total latency if no request runs in the
-    next round, in price units (`Task.unit` of them are one round).
+    round. The function writes the list to ``task.choice``. It returns two numbers: the number of
+    candidates (-1 if every request is complete), and the lower bound on total latency if no request
+    runs in the next round, in price units (`Task.unit` of them are one round).
     """
     prompt, output, arrival, _ = task.requests
     candidates, size, gain, rest, _, runs, _ = task.choice
@@ -217,10 +217,10 @@ def _may_run(x: int, room: int, state: int, progress: Progress, task: Task) -> b
 
 @step
 def _is_maximal(total: int, room: int, choice: Choice) -> bool:
-    """Return whether no candidate left out would fit in memory with the candidates chosen to run.
+    """Return whether every candidate that fits in memory with the chosen ones is itself chosen.
 
-    Candidates are the requests that may run in the next round. ``total`` is their number, and
-    ``room`` the memory in tokens that the chosen ones leave free.
+    Candidates are the requests that may run in the next round. ``total`` is the number of
+    candidates, and ``room`` the memory in tokens that the chosen ones leave free.
     """
     x = 0
     while x < total and (choice.chosen[x] or choice.size[x] > room):
@@ -275,9 +275,10 @@ def expand_states(
     A state is the number of tokens that each request has produced after a round. A child is a state
     after the next round, for one set of requests that run in it. The sets are enumerated depth
     first: each request that may run (candidate) is first included if it fits, then excluded. The
-    gain of a candidate is the decrease of the lower bound on total latency if it runs. A branch
-    ends if the gains of all remaining candidates cannot bring this bound down to ``task.budget``.
-    Return the number of children in ``found`` after the call, or -1 if the arrays are full.
+    gain of a candidate is the decrease of the lower bound on total latency if it runs. A branch of
+    the enumeration ends if the gains of all remaining candidates cannot reduce this bound to
+    ``task.budget`` or less. Return the number of children in ``found`` after the call, or -1 if the
+    arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, min(end, len(states.progress))):

@@ -49,8 +49,8 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Of the states after a round by increasing cost, each is compared with this many before it. It is
-removed if in one of them each request has produced at least as many tokens."""
+"""Each state after a round is compared with this many states of the next smaller costs. It is
+removed if in one of these each request has produced at least as many tokens."""
 
 SLICE = 2_000
 """Number of states of a round that are expanded between two polls of ``should_stop``."""
@@ -84,7 +84,8 @@ class PreemptiveSearch:
         seen: dict[tuple[int, ...], int] = {}
         twin = []
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
-            # `costs_to_go` returns costs for o - 1, o - 2, ..., 0 produced tokens in this order.
+            # `costs_to_go` yields one array for each number of produced tokens: o - 1, o - 2, ...,
+            # 0.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
                 # Before the arrival of the request, its costs to go are those at the arrival,
                 # because it can only wait until then.
@@ -114,10 +115,10 @@ class PreemptiveSearch:
             Largest total latency to search for, in rounds. After each schedule found, it becomes
             one less than the total latency of that schedule.
         max_states : int
-            Largest number of different states after one round, before any of them is pruned by
-            another. The search ends if there are more.
+            Largest number of different states after one round, counted before states that another
+            one dominates are removed. The search ends if there are more.
         should_stop : Callable[[], bool]
-            Polled every `SLICE` states.
+            Polled after every `SLICE` states that are expanded.
         width : int or None, default None
             If given, make a beam search: keep at most this many states per round, those with the
             least lower bounds. It finds feasible schedules, but proves nothing. None keeps all.
@@ -144,8 +145,9 @@ class PreemptiveSearch:
             is_complete = (layer.progress == self._task.requests.output_lengths).all(axis=1)
             complete = np.flatnonzero(is_complete & (layer.costs <= budget))
             if len(complete):
-                # There is only one state with all requests complete, because states with equal
-                # numbers of produced tokens were merged. From now on, search only for less.
+                # There is only one state in which all requests are complete, because states with
+                # equal numbers of produced tokens were merged. From now on, search only for
+                # schedules of smaller total latency.
                 budget = int(layer.costs[complete[0]]) - 1
                 best = (len(layers) - 1, int(complete[0]))
         schedule = None if best is None else self._read_back(layers, *best)
@@ -164,7 +166,8 @@ class PreemptiveSearch:
         tail = int(self._tails[r]) if r <= self._last else 0
         to_go, most = self._costs_after(r), budget * self._task.unit
         task = self._task._replace(round=r, to_go=to_go, tail=tail, budget=most)
-        # Arrays of zeros take memory only where they are written.
+        # These arrays may have many rows: arrays of zeros take memory only where something is
+        # written.
         found = States.room(max_states, len(self._instance))
         slots = np.zeros(2 * max_states, dtype=np.int64)
         begin = count = 0
@@ -182,10 +185,10 @@ class PreemptiveSearch:
         """Return the least cost to go of each request, by the number of tokens produced by round t.
 
         It is the least sum of the latency of the request and the prices of the memory in its
-        remaining rounds, in price units (`Task.unit` of them are one round). If round t is after
-        the last round with a price, each round in between adds one round of latency. It is 0 for
-        completed requests. Entry offset[i] + p, with `Task.offset`, is that of request i with p
-        tokens produced.
+        remaining rounds, in price units (`Task.unit` of them are one round). If t is later than the
+        last round R with a price, it is the cost after round R plus t - R rounds of latency. It is
+        0 for completed requests. Entry offset[i] + p, with `Task.offset`, is that of request i with
+        p tokens produced.
         """
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:
