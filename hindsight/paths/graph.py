@@ -327,7 +327,8 @@ def _first_epoch(
     is_followed[added] = True
     longest = int(priced.columns.output_lengths[~is_followed].max(initial=0))
     # When the nodes of epoch tau are built, ``above`` has nodes of epoch tau + 1. Each node is a
-    # set of running requests. At the last epoch the only set is empty.
+    # set of running requests. At the last epoch no request runs, so ``above`` has one empty set
+    # then.
     given = layers.Extension(
         tau=priced.epochs,
         room=room,

@@ -11,10 +11,10 @@ first, gives the nodes before these starts, which `join_parents` adds.
 so the memory is largest in rounds in which a request completes. The memory of such a round is
 tested when the request is added.
 
-*Coarser graph.* The coarser graph follows fewer requests. Let y' be its node for y without the
-requests that it does not follow. Of the requests that the coarser graph follows, only sets that
-complete on an arc of that graph to y' need be tried. For each such arc, all sets of the requests
-that only the finer graph follows are tried.
+*Coarser graph.* The coarser graph records the starts of fewer requests. Let y' be its node for y
+without the requests that it does not follow. Of the requests that the coarser graph follows, only
+sets that complete on an arc of that graph to y' need be tried. For each such arc, all sets of the
+requests that only the finer graph follows are tried.
 """
 
 from __future__ import annotations

@@ -196,9 +196,9 @@ class Split(NamedTuple):
     Attributes
     ----------
     heads : int32 array, shape (N,)
-        Latest new node of each old node, or -1 if there is none.
+        New node that was added last for each old node, or -1 if there is none.
     linked : int32 array, shape (capacity,)
-        Next new node of the same old node, in a list that begins with its head, or -1 at the end.
+        For each new node, the new node of the same old node that was added before it, or -1.
     old : int32 array, shape (capacity,)
         Old node of each new node.
     masks : uint64 array, shape (capacity,)
@@ -210,8 +210,8 @@ class Split(NamedTuple):
         two rounds), and the node with one start less at the same epoch. Each is -1 if there is
         none.
     alive : bool array, shape (capacity,)
-        False if every path through the new node costs more than `Tracking.budget`, or if it passed
-        the last start of a tracked request without starting this request.
+        False if every path through the new node costs more than `Tracking.budget`, or if the paths
+        to the new node have not started a tracked request that no later arc starts.
     """
 
     heads: Codes

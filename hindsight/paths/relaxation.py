@@ -388,8 +388,8 @@ class PathRelaxation:
         budget = self._priced.budget(self.start_prices, self.limit)
         first, children = kernels.grouped(self.graph.parents)
         tracking = kernels.Tracking(arcs, to_end, first, children, bits, required, budget)
-        # An array of zeros takes memory only where it is written, so the arrays of node copies have
-        # the largest size that they may need.
+        # An array of zeros takes memory only where it is written. So the arrays for the copies of
+        # nodes have the largest size that they may need.
         empty: Any = (np.zeros(self._most_nodes, kind) for kind in kernels.SPLIT_COLUMNS)
         split = kernels.Split(np.full(len(self), -1, np.int32), *empty)
         count = kernels.split_nodes(self.graph, tracking, split)
@@ -398,7 +398,7 @@ class PathRelaxation:
         self.tracked += new
         self._unrecorded = self._unrecorded + new
         old, alive = split.old[:count], split.alive[:count]
-        # Remove the arcs to node copies that are on no path within the limit on total latency.
+        # Remove the arcs to copies of nodes that are on no path within the limit on total latency.
         later = split.later[:count].copy()
         later[(later >= 0) & ~alive[later]] = -1
         graph = self.graph
