@@ -20,7 +20,7 @@ VERSION = 1
 LIMIT = 2**62
 """All integers read from a certificate, and all int64 sums of them, must be below this limit."""
 
-TOO_MUCH_WORK = "proof: to check it takes more than this checker does"
+TOO_MUCH_WORK = "proof: its check takes more work than this checker does"
 """Error message for a proof whose check would visit too many array entries."""
 
 XZ_MAGIC = b"\xfd7zXZ\x00"

@@ -55,10 +55,10 @@ LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
 """Most time cells (intervals with one price), and most entries of a list in a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
-"""Steps of time grids: d0 / FINEST_STEP to COARSEST_STEP * d0, with d0 the overhead of a round."""
+"""Steps of time grids: d0 / FINEST_STEP to COARSEST_STEP * d0. d0: overhead of a round, in s."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread``: ratio of the lengths of rounds, less d0, that share one bound."""
+"""Least and largest ``spread``: ratio of round lengths (less overhead) in one linear bound."""
 
 FULL_SIZE = 20_000
 """A `PathProof` gets the full limits if it and its instance have at least this many integers."""

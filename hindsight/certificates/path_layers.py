@@ -237,9 +237,10 @@ class Building:
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
         # `known` has the requests whose remaining rounds are stored for each base, a record of the
-        # requests that run at the start of an epoch. If this stage begins to follow requests, these
-        # are all followed requests. Otherwise they are only the requests that this stage begins to
-        # track (to record whether they have been started).
+        # requests that run at the start of an epoch. If the graph records the runs of more requests
+        # from this stage on, `known` has all requests whose runs it records. Otherwise `known` only
+        # has the requests that this stage begins to track (to record whether they have been
+        # started).
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -265,19 +266,20 @@ class Building:
     def _build(self, tau: int, later: _Bases) -> _Bases | None:
         """Build the nodes of epoch tau, which go to the bases ``later`` of epoch tau + 1.
 
-        Epoch tau is the time between rounds tau and tau + 1. A base records which followed requests
-        run at the start of an epoch, before new starts, and for how many rounds still. A node goes
-        from a base of epoch tau to a base of epoch tau + 1. Return the bases of epoch tau from
-        which the nodes go, or None if no node is left.
+        The graph records the runs of the *followed* requests. Epoch tau is the time between rounds
+        tau and tau + 1. A base records which followed requests run at the start of an epoch, before
+        new starts, and for how many rounds still. A node goes from a base of epoch tau to a base of
+        epoch tau + 1. Return the bases of epoch tau from which the nodes go, or None if no node is
+        left.
         """
         proof, layer = self.proof, self.proof.layers[tau]
         self.tau, self.later = tau, later
         # `free` has, for each base of epoch tau + 1 in the new graph, the tokens that are free in
-        # round tau + 1 for the requests that complete in this round. A base records which followed
-        # requests run at the start of its epoch. If this stage begins to follow requests, the free
-        # tokens are M minus the tokens of the followed requests that run on after round tau + 1.
-        # Otherwise they are all M tokens, because the nodes of the old graph have passed the memory
-        # test already.
+        # round tau + 1 for the requests that complete in this round. A base is a record of the
+        # followed requests (those whose runs the graph records) that run at the start of its epoch.
+        # If the new graph has more followed requests than the old one, the free tokens are M minus
+        # the tokens of the followed requests that run on after round tau + 1. Otherwise they are
+        # all M tokens, because the nodes of the old graph have passed the memory test already.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
             # Entry (m, r) of ``prices``: price, at epoch tau, of a request that holds m tokens and
@@ -296,9 +298,9 @@ class Building:
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
         regrets, may_start = proof.regrets(tau)
-        # `starts` has the regret of each request i that this stage begins to follow and that may
-        # complete in round tau + 1. To do so, it starts at t = tau + 1 - o. The regret is the cost
-        # P_i(t) of this start, latency plus prices, minus the least cost of any start of i.
+        # `starts` has the regret of each request i whose runs only the new graph records, and that
+        # may complete in round tau + 1. To do so, it starts at t = tau + 1 - o. The regret is the
+        # cost P_i(t) of this start, latency plus prices, minus the least cost of any start of i.
         self.starts = {i: int(regrets[i]) for i in self.added if may_start[i]}
         paid = (ends @ (regrets - self.above)).take(self.layer.ended)
         self.arcs = self.layer.slacks + paid
@@ -330,13 +332,14 @@ class Building:
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
         """Build nodes of epoch tau of the new graph from pairs (its base, node of the old graph).
 
-        Epoch tau is the time between rounds tau and tau + 1. A base records which followed requests
-        run at the start of an epoch, before new starts, and for how many rounds still. A node goes
-        from a base of epoch tau to a base of epoch tau + 1. The base of each pair is a base of
-        epoch tau + 1 of the new graph, which belongs to one base of the old graph. The node of the
-        pair goes to that old base. From each pair, one new node is built for each set of newly
-        followed requests that can complete in round tau + 1. The new node goes to the base of the
-        pair.
+        The graph records the runs of the *followed* requests. Epoch tau is the time between rounds
+        tau and tau + 1. A base records which followed requests run at the start of an epoch, before
+        new starts, and for how many rounds still. A node goes from a base of epoch tau to a base of
+        epoch tau + 1. The new graph follows further requests. So each base of the old graph has
+        been split into new bases. A pair consists of a new base of epoch tau + 1, and an old node
+        that goes to the old base of which the new base is a part. From each pair, one new node is
+        built for each set of further requests that can complete in round tau + 1. It goes to the
+        new base of the pair.
 
         Parameters
         ----------
@@ -380,8 +383,9 @@ class Building:
         nodes = nodes.of(self._in_order(nodes))
         # Rule *followed* (of `path_proof`): the slack of a node is the capacity of its epoch, minus
         # the largest total price of requests that can be active together at this epoch. The
-        # followed requests are in the states that the node records. Other requests may be in any
-        # state. The capacity is an upper bound on this price for all nodes.
+        # followed requests (those whose runs the graph records) are in the states that the node
+        # records. Other requests may be in any state. The capacity is an upper bound on this price
+        # for all nodes.
         capacity = proof.capacity[self.tau] if self.tau < len(proof.capacity) else 0
         slack = capacity - self.others.heaviest(nodes.base, nodes.ended, sets.rows)
         cost = nodes.cost + slack - nodes.slack
@@ -408,9 +412,9 @@ class Building:
         """Add the nodes of epoch tau to the new graph; return the bases from which they go.
 
         Epoch tau is the time between rounds tau and tau + 1. A node goes from a base of epoch tau
-        to a base of epoch tau + 1. A base records which followed requests run at the start of its
-        epoch, before new starts, for how many rounds still, and which tracked requests have been
-        started. The stages of the proof say which requests are followed or tracked. Return None if
+        to a base of epoch tau + 1. A base records which *followed* requests run at the start of its
+        epoch, before new starts, for how many rounds still, and which *tracked* requests have been
+        started. The stages of the proof list the followed and the tracked requests. Return None if
         no node is left.
         """
         proof, later, ends = self.proof, self.later, self.sets.rows
@@ -428,8 +432,9 @@ class Building:
         # Create the bases of epoch tau in the new graph, the records of requests at the start of
         # the epoch, from which the new nodes go. Each new node comes from a node of the old graph.
         # Two new nodes go from the same base if three things are equal: the base of the old graph
-        # from which their old nodes go, the remaining rounds of each newly followed request at the
-        # start of epoch tau, and the tracked requests that have been started before epoch tau.
+        # from which their old nodes go, the remaining rounds, at the start of epoch tau, of each
+        # request whose runs only the new graph records, and the tracked requests that have been
+        # started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]

@@ -123,8 +123,8 @@ class OtherRequests:
             Price Q(tau, m, r) of a request that holds m tokens and still runs for r rounds.
         left : int16 array, shape (followed, bases)
             Rounds that each followed request still runs from epoch tau + 1 on, or 0 if it is not
-            active then. Each column is one base of the graph of paths: the start of epoch tau + 1
-            with one combination of active followed requests and their remaining rounds.
+            active then. Each column is one base of the graph of paths: a record of the followed
+            requests that run at the start of epoch tau + 1, with their remaining rounds.
         """
         self.prices, size = prices, np.int32(self.M + 1)
         self._count_states(tau)
@@ -254,9 +254,9 @@ class OtherRequests:
             Entry (r, c): tokens that these requests hold together.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        # Begin with one table V for all cases. V(k, S) is the largest total price that requests not
-        # followed can add if they are in states that `take_state` has taken. No state is taken yet,
-        # so all entries are 0.
+        # Begin with one table V for all cases (sets of active followed requests). V(k, S) is the
+        # largest total price that requests not followed can add if they are in states that
+        # `take_state` has taken. No state is taken yet, so all entries are 0.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
@@ -264,9 +264,9 @@ class OtherRequests:
             for m, copies, price in self.states.get(r, ()):
                 self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
-                # Cases form one group if they agree in two numbers for each x = 1 .. r: how many
-                # followed requests have x remaining rounds, and how many tokens these requests
-                # hold together.
+                # A case is a set of active followed requests. Cases form one group if they agree in
+                # two numbers for each x = 1 .. r: how many of these requests have x remaining
+                # rounds, and how many tokens these hold together.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(columns, sizes)
@@ -277,10 +277,11 @@ class OtherRequests:
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
         """Return the tables V(k, S) of largest prices after adding followed requests.
 
-        Followed requests are those whose states the graph of paths records. V(k, S) is the largest
+        Followed requests are those whose states the graph of paths records. A case is a set of
+        active followed requests, and cases of one group have equal tables. V(k, S) is the largest
         total price that requests not followed can add to k requests that hold S tokens together.
-        The followed requests with r remaining rounds are added. If they do not fit into memory with
-        the k requests, the entry (k, S) becomes minus infinity.
+        This function adds the followed requests with r remaining rounds. If they do not fit into
+        memory with the k requests, the entry (k, S) becomes minus infinity.
 
         Parameters
         ----------

@@ -170,12 +170,12 @@ def lengths(row: Row) -> tuple[int, int]:
 
 
 class MemoryProof(Proof):
-    """Proof for schedules without preemption, by a price of holding one token in each round."""
+    """Proof for schedules without preemption, by one price per round for each token held then."""
 
     takes_weights = True
 
     def bound(self) -> int:
-        """See `Proof.bound`."""
+        """Compute the lower bound on total latency that the prices prove, in rounds."""
         numerators = self._token_prices()
         T, scale = len(numerators), self.scale
         self.spend(T + ROW * len(self.rows))
@@ -212,7 +212,7 @@ class _PathProof(Proof):
     """Proof for preemptive schedules: each request pays at least for its cheapest rounds.
 
     The bound is the sum, over the requests, of the least latency plus prices, minus the sum, over
-    the rounds, of the largest total price of requests that fit into the round.
+    the rounds, of the largest total price of requests that fit into memory in the round.
     """
 
     preemptive = True
@@ -251,10 +251,10 @@ class _PathProof(Proof):
 
 
 class PreemptiveMemoryProof(_PathProof):
-    """Proof for preemptive schedules, by a price of holding one token in each round."""
+    """Proof for preemptive schedules, by one price per round for each token held then."""
 
     def bound(self) -> int:
-        """See `Proof.bound`."""
+        """Compute the lower bound on total latency that the prices prove, in rounds."""
         numerators = self._token_prices()
         T = len(numerators)
         self._refuse_overflow(self.limit * max(numerators, default=0), T)
@@ -272,7 +272,7 @@ class PreemptiveProof(_PathProof):
     keys = ("tokens", "prices")
 
     def bound(self) -> int:
-        """See `Proof.bound`."""
+        """Compute the lower bound on total latency that the prices prove, in rounds."""
         reason = f"prices: memory_limit {self.limit} is too large here"
         form.refuse_above(limits.LARGEST_TABLE_MEMORY, self.limit, reason)
         levels = form.wholes(self.part["tokens"], "tokens", minimum=1)

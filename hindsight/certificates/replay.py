@@ -85,8 +85,8 @@ _Layer = dict[int, dict[int, _State]]
 class SearchProof(StateProof):
     """Proof by an exhaustive search that finds no schedule with a total latency within a budget.
 
-    The certificate has the budget, which is the largest total latency that the proof excludes, and
-    the prices that prune the search. The checker runs the search again.
+    The certificate has the budget, which is the largest total latency that the proof excludes, in
+    rounds. It also has the prices that prune the search. The checker runs the search again.
     """
 
     sees_replicas = False
@@ -122,7 +122,7 @@ class SearchProof(StateProof):
         return self.budget + 1
 
     def _prepare(self) -> None:
-        """Compute costs of starts, bit masks for profiles, and the twin before each request.
+        """Compute the costs of starts, bit masks for profiles, and the twin before each request.
 
         The cost of a start is latency plus prices. A profile is the memory that running requests
         hold in later rounds, as one integer. Twins are requests with equal arrival, prompt and
@@ -157,7 +157,7 @@ class SearchProof(StateProof):
         return (s * self.ones + self.ramp) & ((1 << o * self.field) - 1)
 
     def _rounds(self, profile: int) -> int:
-        """Return the number of rounds until all requests of a profile complete.
+        """Return the number of rounds until all running requests complete.
 
         A profile is the memory that running requests hold in later rounds: an integer with
         ``self.field`` bits per round.
@@ -185,7 +185,7 @@ class SearchProof(StateProof):
         return int(costs[i, min(t, self.T)]) + self.scale * max(0, t - self.T)
 
     def _without_idling(self, epoch: int, states: list[_State]) -> tuple[int, list[_State]]:
-        """Skip to the next arrival if no request runs or waits in any partial schedule.
+        """Skip to the next arrival if, in all partial schedules, no request runs or waits.
 
         No request can start in the skipped epochs (times between two rounds). Return the new epoch,
         and the partial schedules at that epoch whose lower bounds on total latency do not exceed
@@ -207,7 +207,7 @@ class SearchProof(StateProof):
         return following, [state for state in later if state.bound <= self.most]
 
     def _following(self, epoch: int, states: list[_State]) -> _Layer:
-        """Create the partial schedules of the next epoch from those of this one.
+        """Create the partial schedules of the next epoch from those of the present one.
 
         For each set of started requests, at least one partial schedule will be stored. So if the
         number of these sets exceeds the number of partial schedules that the certificate claims
@@ -217,7 +217,8 @@ class SearchProof(StateProof):
         Raises
         ------
         SearchFailedError
-            A schedule with a total latency within the budget is found, or too many are stored.
+            A schedule with a total latency within the budget is found, or more partial schedules
+            are stored than the certificate claims.
         """
         arrived = [i for i, (a, _, _) in enumerate(self.rows) if a <= epoch]
         # The lower bound counts, for each request that is not started, the least cost of a start
@@ -301,14 +302,14 @@ class SearchProof(StateProof):
         running = tuple((i, t) for i, t in state.running if t + self.rows[i][2] > epoch + 1)
         group[profile] = _State(state.started, profile, state.latency, bound, running)
         self.held += 20 + self._rounds(profile) + len(running)
-        reason = "proof: the search takes more than this checker does"
+        reason = "proof: the search takes more memory than this checker allows"
         refuse_above(limits.LARGEST_LAYER, self.held, reason)
 
     def undominated(self, layer: _Layer) -> list[_State]:
         """Return the partial schedules of one epoch that no other partial schedule dominates.
 
-        One dominates another one that has started the same requests if its latency is no larger and
-        it holds no more memory in any later round.
+        Let two partial schedules have started the same requests. The first one dominates the second
+        one if its latency is no larger and it holds no more memory in any later round.
         """
         result = []
         highest = self.highest

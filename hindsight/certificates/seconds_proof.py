@@ -132,7 +132,7 @@ def _priced(
     step = _number(part["step"], "step", 2.0**-40, 2.0**40)
     spread = _number(part["spread"], "spread", *limits.SPREADS)
     # ``size`` is the largest number of consecutive steps of a request whose payments are bounded
-    # together. More than the longest output would only waste memory.
+    # together. A ``size`` above the longest output would only waste memory.
     size = min(form.whole(part["block"], "block", 1), int(workload.output_lengths.max()))
     cells = form.wholes(part["allowances"], "allowances", len(workload))
     allowance = np.array(cells, dtype=np.float64) * cell

@@ -127,9 +127,9 @@ class StateProof(Proof):
         """Return the prices of states (m, r) as arrays indexed by m and r.
 
         An epoch is the time between two rounds. In state (m, r), a request has m tokens and r
-        remaining rounds. ``rows`` are rows of ``prices``: one epoch each, with the prices of the
-        priced states. The result has shape (rows, M + 1, M + 1), with M the memory limit. States
-        that are not priced get 0.
+        remaining rounds. ``rows`` are rows of ``prices``. Each row has the prices of the priced
+        states at one epoch. The result has shape (rows, M + 1, M + 1), with M the memory limit.
+        States that are not priced get 0.
         """
         prices = np.zeros((len(rows), self.limit + 1, self.limit + 1), dtype=np.int64)
         m, r = np.array([*self.states], dtype=np.int64).reshape(-1, 2).T
