@@ -205,7 +205,7 @@ class CapacityResult:
     problem : Instance or Workload
         The requests and the machine. Its own number of replicas is ignored.
     goal : OnTime
-        Service level that tells when a request is on time.
+        Service level: the limits that a request keeps if it is on time.
     share : float
         Share of the requests that must be on time.
     lower_bound : int or None
@@ -248,7 +248,7 @@ def fewest_replicas(
     problem : Instance or Workload
         The requests: an instance in rounds, or a workload with its batch time in seconds.
     goal : OnTime
-        Service level that tells when a request is on time.
+        Service level: the limits that a request keeps if it is on time.
     share : float, default 0.99
         Share of the requests that must be on time, above 0 and at most 1.
     time_limit : float or None, default None

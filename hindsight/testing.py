@@ -212,8 +212,8 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
             prompts[:], outputs[:] = prompts[0], outputs[0]
         if kind == 4:  # an idle gap before the last request
             arrivals[-1] = 30
-        if kind == 5:  # the first request leaves no memory for the short ones after it, which the
-            # best schedules let pass
+        if kind == 5:  # the first request leaves no memory for the later, short requests, which the
+            # best schedules run before it
             prompts, outputs[1:], arrivals[1:] = prompts + 6, 1, 1
         least = int((prompts + outputs).max())
         spare = 0 if kind in (3, 5) else int(rng.integers(0, least + 1))

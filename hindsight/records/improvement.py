@@ -42,7 +42,7 @@ def record_of(
     result.
 
     A certificate is made and checked if the lower bound of the result exceeds both the certified
-    bound of the known record and the closed-form bound of the instance (one from a formula). The
+    bound of the known record and the closed-form bound of the instance (computed by a formula). The
     record then gets the bound that the certificate proves. Otherwise it gets the closed-form bound
     and no certificate.
 

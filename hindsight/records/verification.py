@@ -47,7 +47,8 @@ class RecordVerdict:
     lower_bound, upper_bound : int or float or None
         Verified bounds on the optimum; None if the record is refused or missing.
     proof : str
-        Kind of the certificate that proves the lower bound, or name of the closed-form bound.
+        Kind of the certificate that proves the lower bound, or name of the closed-form bound (one
+        computed by a formula, without a certificate).
     reason : str
         Reason why the record is refused; empty if it is not.
     """
@@ -119,7 +120,7 @@ def check_schedule(entry: LibraryEntry, record: Record) -> None:
 
 
 def check_bound(entry: LibraryEntry, record: Record) -> None:
-    """Check the lower bound of a record, by its certificate or by a closed-form bound.
+    """Check the lower bound of a record: by its certificate, or else by a closed-form bound.
 
     Raises
     ------
