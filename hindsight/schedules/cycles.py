@@ -49,7 +49,7 @@ LIVES_IN_A_REGION = 8
 (longest output length + mean output length)."""
 
 SPARE_ROUNDS = 1.3
-"""A cycle may use SPARE_ROUNDS * (rounds of the best schedule) + 2 * (longest output) rounds."""
+"""An annealing has SPARE_ROUNDS * (rounds of best schedule) + 2 * (longest output) rounds."""
 
 
 ON_TIME = (

@@ -74,14 +74,14 @@ PLACED_PER_MOVE = 30
 the order of requests. The solve counts the work of all heuristics in moves of ruin and recreate."""
 
 ORDER_MOVES = 8
-"""Ratio of the time of a move in an annealing of the request order to that of ruin and recreate."""
+"""A move of order annealing takes about as long as this many moves of ruin and recreate."""
 
 EXPLORING = 0.2
 """Probability that the heuristic to run next is drawn uniformly. Else each one has a probability in
 proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends after so many runs in a row, of most moves, without a better schedule."""
+"""`Improvement.run` ends after so many runs in a row with `MOST_MOVES` per request and no gain."""
 
 
 class Improvement:

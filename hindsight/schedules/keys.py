@@ -67,7 +67,7 @@ KEY_SHARE = 0.4
 change the machine of a request."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: least share of the moves that change late requests; probability of rejection."""
+"""With deadlines: probability that a move draws a late request, and that it rejects a request."""
 
 SLICE_WORK = 20_000
 """(Number of requests) * (number of annealing moves) between two calls of the stop callback."""
@@ -206,7 +206,7 @@ class KeySearch:
         return found[0]
 
     def on_time(self) -> tuple[SecondsSchedule | FleetSchedule, IntArray] | None:
-        """Return the best schedule so far without late requests, and the requests in it.
+        """Return the best schedule so far, with late requests removed, and the requests in it.
 
         The requests are given by their positions in the workload. Return None if all are late.
         """

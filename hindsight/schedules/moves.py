@@ -33,7 +33,7 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out. `DRAWS_PER_REQUEST`: largest number of further draws per request to remove in a move."""
 
 TRIED = 8
-"""If requests may be left out: draws per move. The move tries to add drawn ones left out so far."""
+"""If requests may be left out, a move draws this many, and tries to add those now left out."""
 
 SORTED = 8
 """Number of times, in n moves, that a thread sorts its n movable requests by start."""
@@ -47,8 +47,8 @@ BLINK, LONGEST_STEP = 0.01, 4
 start that it tries for the request is at most this many rounds after the skipped one."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""`SECOND`: probability that a second, later start is tried for a request while memory prices
-count. `PRICED_UNTIL`: share of the moves of a cycle in which their weight falls linearly to 0."""
+"""`SECOND`: probability that a move also tries a later start of a request, if memory prices count.
+`PRICED_UNTIL`: their weight falls linearly to 0 within this share of the moves of an annealing."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
 """A random u in [0, 1) decides in which order a move puts removed requests back. u < `RANDOM`:

@@ -38,7 +38,7 @@ EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
 delay. A move of kind -k between the same places undoes one of kind k, but for `DELAY`."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of `Sequence.starts` and `machines`: before the current move, with it, best schedule."""
+"""Rows of `Sequence.starts`, `machines`: schedule before the current move, with it, and best."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
 """Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first

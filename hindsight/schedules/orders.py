@@ -29,15 +29,15 @@ SLACK = 5.0
 acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Least probability that a move takes a drawn request, in annealings without delays. The
-probability is volume / mean volume, but at most 1: small requests fit anywhere."""
+"""A move of an annealing without delays accepts the request that it draws with probability volume /
+mean volume, but at least this and at most 1. Small requests fit anywhere, so they move less."""
 
 FIRST_CYCLE = 250_000
 """Moves of each of the first two annealings of `OrderSearch`; the next two have twice as many."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000
 """Largest number of moves of one annealing of `OrderSearch`, divided by the number of requests.
-Instead of a longer annealing, another one of this length lowers the cost more."""
+Two annealings of this length lower the cost more than a single one of twice the length."""
 
 HOT, WARM, COLD = 0.8, 0.4, 0.1
 """First temperatures of the annealings of `OrderSearch`: `HOT` and `WARM` in turn. Last temperature
@@ -231,7 +231,7 @@ class OrderSearch:
     def _next(self) -> OrderAnnealing:
         """Return the next annealing, which begins with the best schedule so far.
 
-        There are two annealings of each number of moves. The first of them begins at the
+        Annealings come in pairs with equal numbers of moves. The first of a pair begins at the
         temperature `HOT`, the second at the lower temperature `WARM`.
         """
         instance, k, state = self._instance, self._cycle, self._state
