@@ -66,9 +66,9 @@ thread and state prices are used. Key True: one machine with memory in tokens, w
 finds schedules. Key False: memory in blocks, or replicas."""
 
 SEARCHED_STATES, MOST_STATES = 300_000, 1_500_000
-"""`SEARCHED_STATES`: most partial schedules in a run of the exact search, as path graphs gain more
-than further ones. `MOST_STATES`: most at one epoch (time between two rounds) for 64 requests, about
-a gigabyte. For n requests it is 64 / n times this number."""
+"""`SEARCHED_STATES`: most partial schedules that a run of the exact search visits. Path graphs gain
+more than further ones. `MOST_STATES`: most at one epoch (time between two rounds) for 64 requests,
+about a gigabyte. For n requests it is 64 / n times this number."""
 
 FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
@@ -105,8 +105,8 @@ RELAXATION_SHARE, GUIDE_SHARE = 0.25, 0.5
 state prices. `GUIDE_SHARE`: with state prices, where the relaxation only guides a search."""
 
 LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
-"""Limits on an integer program. `LARGEST_BESIDE`: non-zeros in its memory constraints if heuristics
-run at the same time. `MOST_PAIRS`: (request, start, replica) triples if there are replicas."""
+"""Largest integer program that HiGHS solves. `LARGEST_BESIDE`: non-zeros in memory constraints, if
+heuristics run at the same time. `MOST_PAIRS`: (request, start, replica) triples, for replicas."""
 
 SEARCH_SHARE, CYCLES = 0.7, 7
 """If HiGHS and heuristics take turns in one thread: `SEARCH_SHARE` is the share of time for HiGHS,

@@ -59,9 +59,9 @@ def open_latency(interval: Interval, start: Any) -> None:
 def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
     """Yield list schedules: first a quick one (`first_schedule`) if there is no schedule yet.
 
-    Only an interruption stops the quick one. Then, for each of ``orders``, place the requests in
-    this order, each at the first start, on any machine, that fits. Once the time is up, a schedule
-    is completed only if this takes but a moment.
+    The time limit does not stop the quick one, but an interruption by the user does. Then, for each
+    of ``orders``, place the requests in this order, each at the first start, on any machine, that
+    fits. Once the time is up, a schedule is completed only if that takes a moment.
     """
     source, clock = interval.source, interval.clock
     if interval.schedule is None:

@@ -32,8 +32,8 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Largest number of non-zeros in the memory constraints of an integer program: per second of
-remaining time, and in total. Larger programs are not built, because HiGHS gains nothing on them."""
+"""Most non-zeros in the memory constraints of an integer program: per second of the remaining time,
+and in all. Larger programs are not built, because HiGHS would gain nothing on them."""
 
 LONGEST_SEARCH = 900.0
 """Largest number of seconds that HiGHS runs next to a search for schedules, to limit its memory."""

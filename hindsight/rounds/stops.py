@@ -35,7 +35,7 @@ which the solver runs."""
 
 LARGEST_PRICE_WORK = 400_000_000
 """Largest product (rounds) x (output tokens of all requests) for which the lower bound from prices
-per token and round is computed. This takes about a second at most, without interruption."""
+per token and round is computed. This takes about a second at most, and cannot be interrupted."""
 
 LARGEST_TABLE_WORK = 100_000_000
 """Largest (rounds) x (memory limit) x (all output tokens) for price tables and exact search."""
@@ -57,9 +57,10 @@ def close_preemptive(interval: Interval, search: Search) -> None:
     """Improve both bounds on preemptive total latency, until they meet or nothing improves them.
 
     The function runs in phases. Each phase first improves a table of prices, which proves a lower
-    bound: the price of a request by round and by the tokens that it holds. Then the phase searches
-    exactly over states. A state is the number of tokens that each request has produced. Between the
-    phases, or in a second thread, sort keys of the requests are annealed, which gives schedules.
+    bound. The table has the price that a request pays in each round for each number of tokens held.
+    Then the phase searches exactly over states. A state is the number of tokens that each request
+    has produced. Between the phases, or in a second thread, the search `PreemptiveKeys` finds
+    schedules: it anneals sort keys of the requests.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class _Bounds:
         interval.phase = "relaxation"
         prices, last = filling_prices(fill_by_volume(self._below)), interval.schedule.makespan
         # The first prices are per token: entry (r, 0) is the price of a token of memory in round r,
-        # and the shape is (rounds + 1, 1). After the first call of `improve_prices`, entry (r, m)
+        # and the shape is (rounds + 1, 1). After the first call of `_improve_prices`, entry (r, m)
         # is the price that a request pays for holding m tokens in round r, and the shape is (rounds
         # + 1, M + 1).
         self._prices = np.zeros((max(len(prices), last) + 1, 1))

@@ -31,7 +31,7 @@ FIRST_HEAT = 0.13
 """First temperature of the smoothed dual function. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Equal first price in all rounds, used if it proves most. Unit: mean of weight / (s + o / 2)."""
+"""Equal first price in all rounds, kept if its bound is best. Unit: mean weight / (s + o / 2)."""
 
 COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
@@ -146,8 +146,9 @@ class TokenRelaxation:
         prices = self._first_prices()
         # Choose the number of rounds with prices. The volume relaxation, in which each round serves
         # any M units of the memory that requests need, fills rounds completely and ends after
-        # ``len(prices)`` rounds. Fractional solutions leave little unused, so 5% more rounds mostly
-        # suffice, plus the largest output length. `_lengthen` adds rounds if they do not.
+        # ``len(prices)`` rounds. Fractional solutions leave little memory unused, so 5% more rounds
+        # plus the largest output length mostly suffice. All later rounds have price 0, so the bound
+        # holds in any case.
         latest = int(instance.arrival_times.max())
         self._rounds = max(len(prices) + len(prices) // 20, latest) + longest
         self._report("start")
