@@ -44,7 +44,7 @@ class Part(NamedTuple):
     share : float, default 1.0
         Largest share of the time left that the part gets in each turn.
     fits : bool, default True
-        Whether the part is for the present problem. Parts that do not fit are left out.
+        Whether the part applies to the present problem. If not, it is left out.
     once : bool, default False
         Whether the part runs only in the first turn.
     """

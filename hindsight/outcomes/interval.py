@@ -31,7 +31,7 @@ from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
-"""Largest relative gap of the bounds at which a cost in float seconds is computed again exactly."""
+"""Relative gap of the bounds up to which costs in float seconds are also computed exactly."""
 
 
 class Interval:

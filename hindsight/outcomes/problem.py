@@ -105,7 +105,7 @@ class Problem:
         """Return the name of the cost, for messages.
 
         It is "makespan", "total latency", or, if schedules may stop requests, "preemptive total
-        latency". The goals `OnTime` and `Tail` have no names of their own here.
+        latency". For the goals `OnTime` and `Tail`, this name is not meaningful.
         """
         if self.goal == "makespan":
             return "makespan"
@@ -139,7 +139,10 @@ class Problem:
 
     @property
     def part_kind(self) -> type:
-        """Return the class that the schedule of a single replica must have."""
+        """Return the class that the schedule of a single replica must have.
+
+        It is `SecondsSchedule`, `Schedule` or, with preemption in rounds, `PreemptiveSchedule`.
+        """
         if self.in_seconds:
             return SecondsSchedule
         return Schedule if self.preemption == "never" else PreemptiveSchedule

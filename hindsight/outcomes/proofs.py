@@ -177,8 +177,8 @@ def row_shifts(length: int, arrival_times: IntArray, shifts: IntArray) -> IntArr
     """Return by how many rounds each epoch moves when idle gaps are put back, shape (length,).
 
     An epoch is a moment between two rounds. Idle gaps are rounds in which no optimal schedule runs
-    a request (see `Proof.moved`). An epoch moves by as many rounds as the last of the requests that
-    have arrived at it, or by 0 before the first arrival.
+    a request (see `Proof.moved`). An epoch moves by as many rounds as the request that arrived
+    last at or before it. Epochs before the first arrival do not move.
 
     Parameters
     ----------

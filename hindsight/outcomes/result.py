@@ -124,8 +124,8 @@ class Result:
     proof : Any
         Proof of a lower bound, from which a certificate can be made. It consists of prices, or of a
         path graph, whose nodes are sets of running requests. If the instance has idle gaps (rounds
-        in which no optimal schedule runs a request), it may prove a slightly smaller bound than the
-        largest one of ``bounds`` that such prices or graphs proved. None if there is no proof.
+        in which no optimal schedule runs a request), the proof may prove slightly less than the
+        value of its method in ``bounds``. None if there is no proof.
     """
 
     problem: Instance | Workload
