@@ -287,9 +287,9 @@ class RuinAndRecreate:
     def _regions(self, table: Timetable) -> list[tuple[int, int, IntArray, IntArray]]:
         """Cut the rounds at random into regions with about the same number of requests.
 
-        A region is an interval of rounds in which one thread makes moves. It is returned as its
-        first and last round, the requests that run entirely inside it, sorted by start, and the
-        state of the random numbers of its moves. If requests may be left out of the schedule, there
+        A region is an interval of rounds in which one thread makes moves. The result has, for each
+        region, its first and last round, the requests that run entirely inside it, sorted by start,
+        and the state of the random numbers of its moves. If requests may be left out of the schedule, there
         is only one region, with all requests.
         """
         starts, (_, rounds) = table.starts, table.profiles.shape

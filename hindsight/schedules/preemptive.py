@@ -18,7 +18,7 @@ from .keys import KeySearch
 class PreemptiveKeys:
     """Search for schedules of an instance in which requests may stop and keep their tokens.
 
-    It is the search for schedules in seconds (`KeySearch`), with rounds of one second each.
+    The search is that of `KeySearch` for schedules in seconds. Each round takes one second in it.
 
     Attributes
     ----------
@@ -66,9 +66,10 @@ class PreemptiveKeys:
 
 
 def _in_rounds(schedule: SecondsSchedule, instance: Instance, places: IntArray) -> Any:
-    """Return a schedule whose rounds take one second as a schedule in rounds of ``instance``.
+    """Convert a schedule in seconds, whose rounds take one second each, to a schedule in rounds.
 
-    Request i of the schedule is number ``places[i]`` of the instance.
+    The result is a schedule of ``instance``. Request i of the given schedule is request
+    ``places[i]`` of the instance.
     """
     ends = np.rint(schedule.round_starts).astype(np.int64) + 1
     rounds: list[list[int]] = [[] for _ in places]

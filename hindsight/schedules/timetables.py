@@ -256,7 +256,7 @@ def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
 
 
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
-    """Return the requests of an instance, with memory in blocks by its memory rule.
+    """Return the requests of an instance. Its memory rule says how many tokens a block has.
 
     ``last`` has the last allowed start of each request, shape (n,), or is None. Without it, the
     cost of a schedule is the sum of weight times start, and no request may be left out. With it,
