@@ -235,7 +235,7 @@ class TotalLatency:
         All other starts are excluded by reduced-cost fixing. Memory prices (per token and round)
         and state prices (by tokens held and rounds to go), if there are any, prove that every
         schedule with such a start is worse than the best one found so far. Without state prices,
-        heuristics improve schedules at the same time, except with the method ``"mip"``, with which
+        heuristics improve schedules at the same time. With state prices or the method ``"mip"``,
         HiGHS has all threads.
         """
         interval, source = self._interval, self._source

@@ -143,8 +143,8 @@ def with_late(schedule: Any, served: IntArray, problem: Instance) -> Any:
 class _OnTime:
     """Search for a schedule with the most requests on time, and for bounds on their number.
 
-    Only requests that would be on time if served alone take part, k of the n requests. Idle gaps,
-    rounds between arrivals that no schedule needs, are shortened during the search.
+    Of the n requests, the search schedules only the k that would be on time if served alone. It
+    shortens idle gaps, which are rounds between arrivals that no schedule needs.
 
     Parameters
     ----------
