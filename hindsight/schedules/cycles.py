@@ -289,8 +289,8 @@ class RuinAndRecreate:
 
         A region is an interval of rounds in which one thread makes moves. The result has, for each
         region, its first and last round, the requests that run entirely inside it, sorted by start,
-        and the state of the random numbers of its moves. If requests may be left out of the schedule, there
-        is only one region, with all requests.
+        and the state of the random numbers of its moves. If requests may be left out of the
+        schedule, there is only one region, with all requests.
         """
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
