@@ -145,11 +145,11 @@ def best_path(
 ) -> tuple[IntArray, IntArray]:
     """Return, for a cheapest path, the last start of each request and its number of starts.
 
-    A path may start a request several times or never (the start is then 0). arcs[g] is the cost of
-    the arc from node g to the next epoch (time between two rounds). All other arcs cost 0. value[g]
-    is the least cost of a path from node g to the end (`costs_to_the_end`), and ``requests`` the
-    number of requests. Node numbers decrease along a path, so one pass through the nodes finds all
-    starts.
+    A path may start a request several times or never. If it never starts the request, the start in
+    the result is 0. arcs[g] is the cost of the arc from node g to the next epoch (time between two
+    rounds). All other arcs cost 0. value[g] is the least cost of a path from node g to the end
+    (`costs_to_the_end`), and ``requests`` the number of requests. Node numbers decrease along a
+    path, so one pass through the nodes finds all starts.
     """
     starts, counts = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
     g: Any = len(graph.later) - 1

@@ -404,8 +404,8 @@ class PathRelaxation:
         graph = self.graph
         columns: Any = [column[old] for column in graph[2:-1]]
         split_graph = PathGraph._make([later, split.parents[:count], *columns, graph.ended])
-        # Node numbers must decrease along arcs. The numbers of the nodes that were copied do, so
-        # sort the copies by these numbers.
+        # Node numbers must decrease along arcs. This holds for the numbers of the nodes that were
+        # copied. So sort the copies by the numbers of their nodes.
         order = np.argsort(old, kind="stable")
         reaches_the_end = bool((alive & (old == 0)).any())
         self.graph = kernels.keep_nodes(split_graph, order[alive[order] & reaches_the_end])
