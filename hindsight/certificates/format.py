@@ -53,8 +53,8 @@ class Verdict:
         seconds, where certificates have no schedule.
     kind : str
         Kind of the proof: ``"memory-prices"``, ``"state-prices"``, ``"state-search"`` or
-        ``"path-search"``; for the preemptive optimum ``"preemptive-memory-prices"`` or
-        ``"preemptive-prices"``; in seconds ``"round-length-prices"`` or ``"machine-bounds"``.
+        ``"path-search"``. For the preemptive optimum: ``"preemptive-memory-prices"`` or
+        ``"preemptive-prices"``. In seconds: ``"round-length-prices"`` or ``"machine-bounds"``.
     requests : int
         Number of requests.
     leaves : int

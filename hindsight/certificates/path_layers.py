@@ -409,7 +409,7 @@ class Building:
         return kept
 
     def _join(self, nodes: _Nodes) -> _Bases | None:
-        """Add the nodes of epoch tau to the new graph; return the bases from which they go.
+        """Add the nodes of epoch tau to the new graph. Return the bases from which they go.
 
         Epoch tau is the time between rounds tau and tau + 1. A node goes from a base of epoch tau
         to a base of epoch tau + 1. A base records which *followed* requests run at the start of its

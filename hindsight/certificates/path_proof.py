@@ -3,7 +3,7 @@
 The proof has state prices as in `hindsight.certificates.state_proofs`, a limit, and stages after
 which no path with a total latency of at most the limit is left: the lower bound is the limit + 1.
 A stage gives start prices, and requests that nodes record from then on. If start prices, requests
-or the limit are wrong, paths are left and the check fails; no false bound is accepted.
+or the limit are wrong, paths are left and the check fails. No false bound is accepted.
 
 This module is part of the checker (`hindsight.certificates.checking`). It shares no code with the
 graphs of the solver and uses fewer rules, each of which is proved here in a few lines.
@@ -89,7 +89,7 @@ class PathProof(StateProof):
     keys = ("states", "prices", "limit", "stages")
 
     def bound(self) -> int:
-        """Check that the graphs leave no path within the limit of the proof; return the limit + 1.
+        """Check that the graphs leave no path within the limit of the proof. Return the limit + 1.
 
         The limit is the largest total latency, in rounds, that the proof excludes.
 

@@ -1,12 +1,11 @@
 """Largest total price of requests in unknown states that run with requests in known states.
 
-In state (m, r) a request has used m tokens and has r rounds to go; M is the memory limit. An epoch
-is the time between two rounds. A graph of paths follows some of the requests: for these *followed*
-requests it knows which are active at an epoch and in which states. Each other active request may
-be in any state that it can have reached by then. Sort all active requests by decreasing r. They
-fit in memory only if each of them passes the test S + k r <= M, where k is the number of requests
-up to and including it in that order, and S is the sum of their m
-(`hindsight.certificates.state_proofs`).
+In state (m, r) a request holds m tokens and has r rounds to go. M is the memory limit. An epoch is
+the time between two rounds. A graph of paths records the runs of some requests, the *followed*
+ones: which of them are active at an epoch, and in which states. Each other active request may be in
+any state that it can have reached by then. Sort all active requests by decreasing r. They fit in
+memory only if each of them passes the test S + k r <= M, where k is the number of requests up to
+and including it in that order, and S is the sum of their m (`hindsight.certificates.state_proofs`).
 Let V_r(k, S) be the largest total price that other requests in states of r or fewer rounds can add
 after k requests whose sum of m is S. It is negative if followed requests of r or fewer rounds do
 not fit. V_0 = 0. V_r follows from V_(r - 1): first each state of r rounds is taken at most as often
@@ -38,7 +37,7 @@ NOTHING = -(2**60)
 """Price of requests that do not fit in memory. It acts as minus infinity: costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Most entries of a batch of price tables. Entry (k, S) is for k requests of S tokens in all."""
+"""Most entries of a batch of tables V(k, S): largest price addable to k requests of S tokens."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -54,8 +53,8 @@ def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, In
     Returns
     -------
     tuple of int64 arrays
-        For each distinct row, the index of its first occurrence; for each of the N rows, the number
-        of the distinct row that it equals.
+        The first array has, for each distinct row, the index of its first occurrence. The second
+        has, for each of the N rows, the number of the distinct row that it equals.
     """
     key, largest = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column, size in zip(columns, sizes, strict=True):

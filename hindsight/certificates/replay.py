@@ -93,7 +93,7 @@ class SearchProof(StateProof):
     keys = ("states", "prices", "budget", "kept")
 
     def bound(self) -> int:
-        """Run the search, which must find no schedule within the budget; return the budget + 1.
+        """Run the search, which must find no schedule within the budget. Return the budget + 1.
 
         The budget is the largest total latency, in rounds, that the proof excludes.
 
@@ -142,7 +142,7 @@ class SearchProof(StateProof):
         self.full = self.highest + self.limit * self.ones
         latest: dict[Row, int] = {}
         # For each request, 2 ** (index of its twin before it), the last request before it with
-        # equal arrival, prompt and output; 0 if there is none.
+        # equal arrival, prompt and output. 0 if there is none.
         self.twin = []
         for i, row in enumerate(self.rows):
             self.twin.append(1 << latest[row] if row in latest else 0)

@@ -16,7 +16,7 @@ No search is loaded. But unlike in rounds, the checker shares code with the solv
 * `rounded_down`, which rounds a bound to a float.
 
 The bounds hold if preempted requests keep their tokens, and so also if they recompute them. An
-instance with ``"replicas"`` is a fleet; each replica has the stated memory.
+instance with ``"replicas"`` is a fleet. Each replica has the stated memory.
 """
 
 from __future__ import annotations

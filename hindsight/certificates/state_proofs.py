@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of a batch of price tables. Entry (k, S) is for k requests of S tokens in all."""
+"""Most entries of a batch of tables V(k, S): largest price addable to k requests of S tokens."""
 
 
 class StateProof(Proof):

@@ -93,12 +93,13 @@ def make_certificate(
         (`instances.problem.memory_translation.pooled`).
     proof : Proof or SecondsProof or None, default None
         Proof for the instance of the schedule (for a fleet, the pooled instance) and for the same
-        optimum. None uses the prices of the volume relaxation; in seconds, bounds without prices.
+        optimum. None means the prices of the volume relaxation or, in seconds, bounds without
+        prices.
     search : bool, default True
         Whether to try a state search (exhaustive search over partial schedules) if prices alone do
         not prove the schedule optimal. It is possible only if ``proof`` has state prices.
     time_limit : float or None, default None
-        Seconds for all steps including the check; None for no limit. Proofs that would take longer
+        Seconds for all steps including the check. None for no limit. Proofs that would take longer
         are replaced by cheaper ones, finally by the sum of output lengths. For a `SecondsSchedule`
         the limit decides how fine the time grid is.
 
@@ -128,7 +129,7 @@ def make_certificate(
 def _in_rounds(
     schedule: Any, proof: Proof | None, preemptive: bool, *, search: bool, time_limit: float | None
 ) -> dict[str, Any]:
-    """Make a certificate of a schedule in rounds and a lower bound; see `make_certificate`."""
+    """Make a certificate of a schedule in rounds and a lower bound (see `make_certificate`)."""
     instance = schedule.problem
     if preemptive:
         instance.refuse_weights("is not 1: the preemptive optimum counts every request alike")
@@ -357,9 +358,9 @@ def write_certificate(
     path : str or os.PathLike
         Path of the JSON file, which is replaced as a whole.
     search : bool or None, default None
-        See `make_certificate`; None means True if the solve proved optimality.
+        See `make_certificate`. None means True if the solve proved optimality.
     time_limit : float or None, default None
-        Seconds for making the certificate; see `make_certificate`.
+        Seconds for making the certificate (see `make_certificate`).
 
     Returns
     -------
