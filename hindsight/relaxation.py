@@ -79,9 +79,9 @@ def relax(
         ``"auto"`` uses ``"lp"`` up to `LARGEST_RELAXATION` starts, and ``"lagrangian"`` for more
         starts or if HiGHS finds no optimal solution.
     tolerance : float or None, default None
-        Estimated relative accuracy at which ``"lagrangian"`` stops; None means `TOLERANCE`.
+        Estimated relative accuracy at which ``"lagrangian"`` stops. None means `TOLERANCE`.
     threads : int or None, default None
-        Number of threads; None leaves the choice to each method.
+        Number of threads. None leaves the choice to each method.
     progress : Callable[[Progress], object] or bool or None, default None
         Called at every improvement of a bound. Returning True ends the computation. The reported
         ``upper_bound`` is infinite if there is no schedule. If ``progress`` is True, the bounds are

@@ -48,7 +48,7 @@ def checked_method(method: Any, problem: Problem) -> str:
     Raises
     ------
     UnknownNameError
-        No method has this name; the message lists the known names.
+        No method has this name. The message lists the known names.
     InvalidValueError
         The method does not minimise the goal.
     """
@@ -165,7 +165,7 @@ def _close(interval: Interval, search: Search, method: str) -> None:
 def _take_bounds(
     bounds: tuple[OwnBound, ...], instance: Instance, interval: Interval
 ) -> tuple[int, Proof] | None:
-    """Record the user-defined bounds; return the largest bound that prices prove, and the prices.
+    """Record the user-defined bounds. Return the largest bound that prices prove, and the prices.
 
     The function of a user-defined bound returns a number, which is only claimed, or prices, which
     prove a bound. The result is None if no function returns prices for the kind of preemption of

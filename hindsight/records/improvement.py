@@ -55,11 +55,11 @@ def record_of(
         certificate, as `read_certificate` returns it. One in seconds has no schedule, so the record
         gets that of ``known``.
     known : Record or None, default None
-        The present record of the entry; None if there is none.
+        The present record of the entry. None if there is none.
     method : str, default "solve"
         Method to store with the record.
     time_limit : float or None, default None
-        Seconds for making the certificate; see `make_certificate`.
+        Seconds for making the certificate (see `make_certificate`).
 
     Raises
     ------

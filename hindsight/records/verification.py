@@ -45,12 +45,12 @@ class RecordVerdict:
         For a valid record ``"closed"`` if its lower and upper bound are equal, else ``"open"``;
         ``"refused"`` for a record that is not valid; ``"none"`` if there is no record.
     lower_bound, upper_bound : int or float or None
-        Verified bounds on the optimum; None if the record is refused or missing.
+        Verified bounds on the optimum. None if the record is refused or missing.
     proof : str
         Kind of the certificate that proves the lower bound, or name of the closed-form bound (one
         computed by a formula, without a certificate).
     reason : str
-        Reason why the record is refused; empty if it is not.
+        Reason why the record is refused. Empty if it is not.
     """
 
     name: str
@@ -188,7 +188,7 @@ def cost(schedule: Any, entry: LibraryEntry) -> Bound:
 
 
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:
-    """Compute a lower bound on the cost that needs no certificate; return the bound and its name.
+    """Compute a lower bound on the cost that needs no certificate. Return the bound and its name.
 
     The bound depends on the goal of the entry:
 

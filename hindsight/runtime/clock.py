@@ -38,7 +38,7 @@ class Clock:
     Parameters
     ----------
     time_limit : float or None, default None
-        Seconds that the computation may take from now on; None for no limit.
+        Seconds that the computation may take from now on. None for no limit.
     should_stop : Callable[[], bool] or None, default None
         Stop callback of the user. The clock polls it in `must_stop`. Once it returns True, the
         computation counts as interrupted for good.
@@ -58,7 +58,7 @@ class Clock:
         self.allow(time_limit)
 
     def allow(self, seconds: float | None) -> None:
-        """Replace the time limit by ``seconds`` from now on; None removes the limit."""
+        """Replace the time limit by ``seconds`` from now on. None removes the limit."""
         self._deadline = math.inf if seconds is None else time.monotonic() + seconds
 
     @contextmanager
@@ -101,7 +101,7 @@ class Clock:
         return self._deadline - time.monotonic()
 
     def limit_left(self) -> float | None:
-        """Return the seconds until the time limit, but at least 0; None if there is no limit."""
+        """Return the seconds until the time limit, but at least 0. None if there is no limit."""
         left = self.seconds_left()
         return None if math.isinf(left) else max(0.0, left)
 
@@ -113,7 +113,7 @@ class Clock:
         steps : int
             Number of steps wanted.
         seconds_each : float
-            Estimated seconds of one step. 0 means that there is no estimate; then ``steps`` is
+            Estimated seconds of one step. 0 means that there is no estimate. Then ``steps`` is
             returned.
         """
         left = self.seconds_left()

@@ -86,7 +86,7 @@ def step(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile ``function`` for compiled callers only; Python callers run it uncompiled.
+    """Compile ``function`` for compiled callers only. Python callers run it uncompiled.
 
     numba then makes no Python wrapper for ``function``. Such a wrapper unpacks the arguments of a
     call from Python. For named tuples of arrays, compiling the wrapper takes about as long as

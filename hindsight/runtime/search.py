@@ -74,7 +74,7 @@ class Search:
         Parameters
         ----------
         time_limit : float or None, default None
-            Seconds from now on; None for no limit.
+            Seconds from now on. None for no limit.
         should_stop : Callable[[], bool] or None, default None
             Stop callback of the user. Once it returns True, the solve is interrupted.
         **options : Any
