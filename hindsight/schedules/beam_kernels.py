@@ -398,9 +398,10 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     arrival, length, weight = requests.arrival, requests.length, requests.weight
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
-    # ``total`` is the cost of all unplaced requests of x in the fluid relaxation, where a single
-    # server serves them in order of rank. The value of each child follows from it: the server need
-    # not serve the request that the child places, and begins later to serve the others.
+    # ``total`` is the cost of all unplaced requests of partial schedule x in the fluid relaxation,
+    # where a single server serves them in order of rank. The value of each child follows from it:
+    # the server need not serve the request that the child places, and begins later to serve the
+    # others.
     begin = now + search.ahead.held[0] / requests.limit
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1

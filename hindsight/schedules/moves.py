@@ -277,8 +277,8 @@ def _draw(work: Work) -> int:
     moment = begin + int(next_uniform(state) * (end - begin + 1))
     wanted = 2 + int(next_uniform(state) * (work.settings.most - 1))
     spread = reach * (0.1 + 0.9 * next_uniform(state))
-    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. From
-    # only two machines, the move removes more requests each, and so frees more memory on each.
+    # Draw further requests from all machines, or only from the machines ``one`` and ``two``. With
+    # only two machines, the move removes more requests from each, and so frees more memory on each.
     total, one, two = table.profiles.shape[0], machines[i], 0
     everywhere = total == 1 or next_uniform(state) < EVERYWHERE
     if not everywhere:
@@ -376,8 +376,8 @@ def _draw_start(work: Work, weight: float, i: int, begin: int) -> tuple[int, int
         passed = at + 1 + int(next_uniform(state) * LONGEST_STEP)
         at, k = fit(requests, profiles, i, passed, first, size)
     paid = _paid(work, weight, i, at)
-    # Sometimes try a later start too. Take it if it costs less, with the price of memory, than the
-    # first one.
+    # Sometimes try a later start too. Take it if its cost, with the price of memory, is lower than
+    # that of the first one.
     if at >= 0 and weight > 0 and next_uniform(state) < SECOND:
         passed = at + 1 + int(next_uniform(state) ** 2 * work.settings.reach)
         later, machine = fit(requests, profiles, i, passed, first, size)

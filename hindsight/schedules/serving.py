@@ -272,8 +272,8 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         more = stored + machine.stored[i] + done + 1
         is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
         if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
-            # The prompt cap or a deadline keeps request i out of this round only: decide again
-            # before the next one.
+            # The prompt cap or a deadline keeps request i out of this round only. So decide again
+            # after one round: ``span`` is the largest number of rounds until the next decision.
             span = 1
             continue
         if machine.counts_late:
