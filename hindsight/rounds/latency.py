@@ -58,7 +58,7 @@ from .program import search_program, starts_left, starts_left_by_states
 from .token_relaxation import TokenRelaxation
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Moves: `MOVES` in the first annealing of an order, `MOVE_SLICE` between two clock polls."""
+"""Moves: `MOVES` in the first annealing of request orders, `MOVE_SLICE` between two clock polls."""
 
 SHARES = {True: 0.05, False: 0.4}
 """Share of the time for ruin and recreate (requests are removed and put back), if there is one
@@ -105,8 +105,9 @@ RELAXATION_SHARE, GUIDE_SHARE = 0.25, 0.5
 state prices. `GUIDE_SHARE`: with state prices, where the relaxation only guides a search."""
 
 LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
-"""Largest integer program that HiGHS solves. `LARGEST_BESIDE`: non-zeros in memory constraints, if
-heuristics run at the same time. `MOST_PAIRS`: (request, start, replica) triples, for replicas."""
+"""Largest integer programs for HiGHS. `LARGEST_BESIDE`: non-zeros in memory constraints, if
+heuristics run at the same time. `MOST_PAIRS`: (request, start, replica) triples, if there are
+replicas."""
 
 SEARCH_SHARE, CYCLES = 0.7, 7
 """If HiGHS and heuristics take turns in one thread: `SEARCH_SHARE` is the share of time for HiGHS,

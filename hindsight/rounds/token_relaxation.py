@@ -31,7 +31,7 @@ FIRST_HEAT = 0.13
 """First temperature of the smoothed dual function. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Equal first price in all rounds, kept if its bound is best. Unit: mean weight / (s + o / 2)."""
+"""Equal first price in all rounds, kept if it proves most. Unit: mean of weight / (s + o / 2)."""
 
 COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
