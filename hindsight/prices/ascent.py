@@ -61,7 +61,7 @@ class Evaluation(NamedTuple):
 
 
 Dual = Callable[[FloatArray, float], Evaluation]
-"""Type of a dual function in code: maps variables and a temperature to an `Evaluation`."""
+"""Type of a dual function (lower bound): maps variables and a temperature to an `Evaluation`."""
 
 
 class Settings(NamedTuple):
@@ -102,8 +102,8 @@ class Stage(NamedTuple):
         Step size of Adam in the first and in the last step: about how much it changes each
         variable. In between it changes geometrically. None selects L-BFGS-B.
     tolerance : float, default 0.0
-        L-BFGS-B ends the stage after a step that raises the smoothed dual function by less than
-        this share of its value. Adam ignores it.
+        L-BFGS-B ends the stage after a step that raises the smooth minorant by less than this share
+        of its value. Adam ignores it.
     """
 
     steps: int
@@ -209,8 +209,8 @@ def ascend(
             raise StoppedEarlyError
 
     try:
-        # Let BLAS use a single thread. Further threads would wait in busy loops, and on a machine
-        # with other work these loops take most of the time.
+        # Let BLAS (linear algebra of NumPy and SciPy) use a single thread. Further threads would
+        # wait in busy loops, and on a machine with other work these loops take most of the time.
         with threadpool_limits(1, "blas"):
             for stage in stages:
                 if stage.rates is None:
@@ -231,7 +231,7 @@ def ascend(
 
 
 Report = Callable[[FloatArray, Evaluation], None]
-"""Callback after each ascent step, with variables and `Evaluation`. StoppedEarlyError ends it."""
+"""Called with variables and `Evaluation` after each step; may raise StoppedEarlyError to stop."""
 
 
 def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report: Report) -> None:
@@ -250,8 +250,8 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
         return -found.smooth, -found.gradient
 
     def accept(_: FloatArray) -> None:
-        # SciPy calls this function right after it accepts a step. The accepted variables are those
-        # that it evaluated last, which are in ``tried``.
+        # SciPy calls this function right after it accepts a step. The variables of that step are
+        # those that SciPy evaluated last. ``tried`` has them, with their `Evaluation`.
         last[0] = tried[0]
         report(*tried)
 

@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants
 
 MEAN_UNIT = 2**60
-"""Units per second: each term of the bound "mean busy times" is a multiple of 2^-60 s."""
+"""Units per second in `machine_bounds`: terms of "mean busy times" are multiples of 2^-60 s."""
 
 
 class _Job(NamedTuple):

@@ -96,9 +96,9 @@ def _first_prices(
     begins: FloatArray,
     deadlines: Deadlines | None,
 ) -> FloatArray:
-    """Return the initial price of each cell, a time interval with one price.
+    """Return the initial price of a second of machine time in each cell, shape (cells,).
 
-    ``begins`` are the start times of the cells, in seconds.
+    A cell is a time interval with one price. ``begins`` has the start time of each cell in seconds.
     """
     d0, d1, d2 = map(float, minorant)
     a, M, replicas = workload.arrival_times, float(workload.memory_limit), workload.replicas
@@ -351,8 +351,8 @@ class RoundLengthAscent:
         beyond = max(int((self._given[0] + self._window).max() / step) + 5 - until.shape[1], 0)
         until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
         # ``levies`` has an entry at both ends of each grid step in which a request pays for taking
-        # part. So each request has one entry more than it has such steps, and its ``place`` moves
-        # by one for each request before it.
+        # part. So each request has one entry more than it has such steps, and ``place[i]``
+        # increases by i.
         request, cell, place = self._fine_shares.places()
         place += np.arange(len(place))
         levies = np.zeros(len(request) + len(place))
@@ -382,9 +382,9 @@ class RoundLengthAscent:
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
         slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
         rate = (RATE if self.deadlines is None else FAST_RATE) / slower
-        # Without deadlines, steps in the logits of gamma and attendance are three times as large as
-        # those in log prices, with deadlines as large. If gamma jumps between 0 and 1 from one row
-        # of cells to the next, the prices prove a weak bound.
+        # ``turning`` is the ratio of the step size for the logits of gamma and attendance to that
+        # for log prices. With deadlines it is smaller: large steps would let gamma jump between 0
+        # and 1 from one row of cells to the next, and then prices prove a weak bound.
         turning = 3 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate

@@ -106,8 +106,8 @@ class _Run(NamedTuple):
     Attributes
     ----------
     begin, width : int
-        First grid point at which data are stored (that of the request's arrival), and number of
-        grid steps from it to the last one.
+        ``begin``: first grid point with entries in the arrays, that of the request's arrival.
+        ``width``: number of grid steps from it to the last point with entries.
     classes : float64 array, shape (3, classes)
         For each round length D: duration of the block in grid steps, 1 / D, and 1 / (D - d0), where
         d0 is the overhead of a round. Row 1 multiplies column 0 of ``paid``, row 2 multiplies

@@ -46,7 +46,7 @@ it by at most 2^-27 of a grid step. `ROUNDING` covers the error that this causes
 
 SHRINK = 1 - 1e-12
 """Factor on the least duration of a block (consecutive steps of a request) before it is rounded
-down to whole grid steps. Despite rounding errors, their number never exceeds the exact one."""
+down to a number of grid steps. So rounding errors never make this number too large."""
 
 ERROR = 2.0**-49
 """Relative rounding error per grid point of a tangent (lower bound on payments, computed as a sum

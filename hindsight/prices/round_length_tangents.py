@@ -50,7 +50,7 @@ ALIKE = 1.05
 best slopes lambda at its two ends differ by at most this factor, it has one tangent, else three."""
 
 HALVINGS = 7
-"""Number of bisection steps for the best slope lambda of a tangent (lower bound on payments)."""
+"""Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
 
 SLACKEST = 0.02
 """Smallest ratio (D - d0) / D of the round lengths D from which the upper end of the bisection for
@@ -148,7 +148,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     steps : int
-        Number of steps b.
+        Number b of steps of the request in the block.
     share, work : float
         share_1 = d0 kv_1 / M and w_1 = d1 tok + d2 kv_1 of the first step, in seconds. kv_1 is the
         number of tokens that the request holds in it.
@@ -169,8 +169,9 @@ class Block(NamedTuple):
 class Range(NamedTuple):
     """Range of starts and durations of a block that share tangents, in steps of the time grid.
 
-    A tangent is a lower bound on what the block pays for machine time. The block begins at a grid
-    point from ``begin`` to ``begin + points - 1`` and lasts from ``early`` to ``late`` grid steps.
+    A tangent is a lower bound on what the block pays for machine time. The block begins at one of
+    the grid points ``begin`` .. ``begin + points - 1``. It lasts for at least ``early`` and at most
+    ``late`` grid steps.
     """
 
     begin: int
@@ -256,7 +257,7 @@ def _conjugate(
 def _best_rate(
     block: Block, begin: int, lasts: float, grid: Grid, linear: FloatArray, d0: float
 ) -> float:
-    """Return about the slope lambda whose tangent is the largest lower bound on a block's payments.
+    """Approximate the slope lambda whose tangent is the best lower bound on a block's payments.
 
     The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is that of
     `Scratch`. The best lambda is the one at which the rates x of `_conjugate` (steps per second),
@@ -417,7 +418,8 @@ def lower_by_range(
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
         # If the block begins within one grid step and has any duration of ``part``, then it ends
-        # within a span of ``late + 2 - early`` grid points. Take the minimum over all of them.
+        # within a span of ``late + 2 - early`` grid points. Replace each entry of ``least``, which
+        # are values of g_k - Phi, by the minimum over such a span.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

@@ -70,8 +70,8 @@ min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least), in seconds. ``leas
 duration of the block, ``best`` the duration of least payment at the largest price of work."""
 
 GROUP = 40.0
-"""Neighbouring grid points at which a block may begin share tangents (bounds on its payments). They
-span at least GROUP * (`Tables.spread` - 1) * d0 seconds, where d0 is the overhead of a round."""
+"""A group of neighbouring grid points at which a block may begin shares tangents. It spans at least
+GROUP * (`Tables.spread` - 1) * d0 seconds, where d0 is the overhead of a round in seconds."""
 
 
 class Requests(NamedTuple):
@@ -193,9 +193,9 @@ def _lower_by_steps(
     """Write lower bounds on G_{k-1} at grid points, for durations of block k up to X.
 
     G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Grid points
-    at which the block may begin are treated in groups, and the points of a group share their
-    tangents (lower bounds on what the block pays). Returns a bound on rounding errors, see
-    `tangent_error`. This is part (5) of the proof at the head of this module.
+    at which the block may begin form groups, and the points of a group share their tangents (lower
+    bounds on what the block pays). Returns a bound on rounding errors (`tangent_error`). See part
+    (5) of the proof at the head of this module.
     """
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
@@ -329,8 +329,8 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     # two computations that may differ by one through rounding. Neither result exceeds the exact
     # number, because `block.own` was multiplied by SHRINK.
     shortest = max(int(block.own / step), following.low - low)
-    # If the price beta of work is constant, the best round length is d0 plus the square root of
-    # beta w d0, where w is the work of a step in seconds.
+    # ``best`` is the duration of the block in rounds of the length that costs least. At a constant
+    # price beta of work, this is d0 + sqrt(beta w d0), where w is the work of a step in seconds.
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1

@@ -74,11 +74,11 @@ VALUED_EVERY = 10
 gradient. The other evaluations leave out states in which hardly any request is expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""Temperature of start weights, and step size of Adam: (first, last) of an ascent, in rounds."""
+"""HEATS: temperature of start weights. RATES: step of Adam. (First, last) value, in rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
-"""Temperature of weights of configurations (sets of states that fit into memory together). Ratio to
-the temperature of weights of starts, then smallest and largest temperature in rounds."""
+"""Temperature of weights of configurations (sets of states that fit into memory together): first
+its ratio to the temperature of start weights, then its smallest and largest value in rounds."""
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:

@@ -39,10 +39,10 @@ from instances.arrays import FloatArray, IntArray
 from .state_tables import States
 
 MAX_EXPONENT = 1200.0
-"""Largest (soft maximum) / (its temperature), x: exp(x / 2) and exp(-x / 2) fit into float64."""
+"""Limit on x = (soft maximum) / temperature: exp(x / 2), exp(-x / 2) must fit into float64."""
 
 SELDOM = 3e-4
-"""Soft maxima skip states in which fewer requests are expected, if ``refresh`` is False."""
+"""Soft maxima skip states whose expected number of requests is smaller than this."""
 
 NEGLIGIBLE_PRICE = 1e-7
 """Prices of states up to this one, in rounds of latency, count as 0 in soft maxima."""
@@ -140,7 +140,8 @@ def gibbs_starts(
             x[i, t] *= 1.0 / weight
             if x[i, t] > 0.0:
                 begin, end = min(begin, t), t + 1
-        # A request that starts at t is in state ``state_of[i, age]`` at epoch t + age.
+        # Request i is in state ``state_of[i, age]`` at epoch t + age if it starts at t. So the
+        # weight of start t is added to the mass of this state.
         for age in range(o[i]):
             row = mass[state_of[i, age]]
             for t in range(begin, min(end, T - age)):

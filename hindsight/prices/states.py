@@ -142,8 +142,8 @@ class StatePrices(Proof):
     Attributes
     ----------
     prices : int64 array, shape (T, M + 1, M + 1)
-        Price Q[tau, m, r] >= 0 of being in state (m, r) at epoch tau, in units of 1 / ``scale``
-        rounds of latency.
+        Price Q[tau, m, r] >= 0 that a request pays for being in state (m, r) at epoch tau, in units
+        of 1 / ``scale`` rounds of latency.
     scale : int
         Denominator of the prices.
     """
@@ -156,7 +156,7 @@ class StatePrices(Proof):
         return NO_PRICES if moved is None else StatePrices(moved, self.scale)
 
     def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`."""
+        """Return these prices as the object ``"proof"`` of a JSON certificate (`Proof.to_part`)."""
         m, r = _states_of(instance)
         states = np.column_stack([m, r]).tolist()
         prices = _up_to_the_last(self.prices[:, m, r]).tolist()
@@ -242,7 +242,7 @@ class PathPrices(Proof):
         return PathPrices(moved, self.limit, self.stages)
 
     def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`."""
+        """Return this proof as the object ``"proof"`` of a JSON certificate (`Proof.to_part`)."""
         table = self.prices.prices
         lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
         m, r = _states_of(instance)

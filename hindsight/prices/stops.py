@@ -96,7 +96,7 @@ class PreemptivePrices(Proof):
         return PreemptivePrices(np.concatenate([self.numerators[:1], moved]), self.denominator)
 
     def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
-        """Return the ``"proof"`` object of a certificate, see `Proof.to_part`.
+        """Return these prices as the object ``"proof"`` of a JSON certificate (`Proof.to_part`).
 
         Prices are written only for numbers of tokens that some request can hold.
         """
@@ -312,9 +312,9 @@ def set_shares(
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
         # ``ahead[i, m]`` is the total weight of all sets of requests 0 .. i - 1 that hold m tokens
-        # together, divided by the weight ``whole`` of all sets. Times the weight of request i with
-        # its tokens, and times ``behind`` for the requests after i, it is the probability of the
-        # sets that contain request i with these tokens.
+        # together, divided by the weight ``whole`` of all sets. The probability that a set contains
+        # request i with t tokens is the sum over m of ``ahead[i, m]`` * (weight of t tokens) *
+        # ``behind[i + 1, m + t]``.
         ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):

@@ -83,7 +83,8 @@ class PriceBound(NamedTuple):
     prices : MemoryPrices
         The prices that prove the bound.
     scaled_value : int
-        The bound times ``prices.denominator``, an exact integer.
+        The bound (on weighted total latency in rounds) times ``prices.denominator``, an exact
+        integer.
     cheapest : int64 array
         Least cost of a start of each request (latency plus prices of the memory that it holds),
         times ``prices.denominator``, shape (n,).
@@ -258,7 +259,7 @@ class FractionalStarts(NamedTuple):
     Attributes
     ----------
     mean_starts : float64 array
-        Mean start of each class of requests.
+        Mean start of each class of requests, in rounds, shape (classes,).
     cost : float
         Weighted total latency of the fractional solution, in rounds.
     usage : float64 array
@@ -328,8 +329,8 @@ class TokenDual:
     def variables(self, prices: FloatArray) -> FloatArray:
         """Return the variables of the dual function for given prices of rounds 1 .. T.
 
-        There is one variable for each group of consecutive rounds that share a price: the mean
-        price of these rounds, times the square root of their number, divided by a typical price.
+        There is one variable for each group of consecutive rounds that share a price: (mean price
+        of these rounds) * sqrt(number of these rounds) / (typical price of a token).
         """
         means: FloatArray = np.add.reduceat(prices, self._firsts) / self._sizes
         return means / self._unit
