@@ -138,8 +138,8 @@ def solve_linear(
     options: dict[str, Any] = {
         "random_seed": seed % 2**31,
         "mip_rel_gap": 0.0,
-        # Objectives are integers, so a solution is optimal if it exceeds the lower bound by less
-        # than 1.
+        # "mip_abs_gap": objectives are integers, so a solution is optimal if it exceeds the lower
+        # bound by less than 1.
         "mip_abs_gap": 0.99,
         "solver": method,
         "run_crossover": "off" if method == "ipm" else "on",

@@ -14,8 +14,7 @@ from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
 LARGEST_ENUMERATION = 4_000_000
-"""Largest number of (request, start) pairs that `proved_horizon` tests; with more, it tests
-none."""
+"""Largest number of (request, start) pairs for which `proved_horizon` tests each start."""
 
 
 def proved_horizon(
@@ -42,8 +41,8 @@ def proved_horizon(
     sum o, or the end of the feasible schedule if that is later.
 
     Return the lower bound with its prices, and the horizon. ``filling`` is the result of
-    `fill_by_volume`, if computed already: initial prices come from it. Once ``should_stop`` returns
-    True, steps that take more than a moment are skipped. The result is proved in any case.
+    `fill_by_volume`, if computed already: the prices are computed from it. Once ``should_stop``
+    returns True, steps that take more than a moment are skipped. The result is proved in any case.
 
     For a fleet, the bound is that of its `pooled` instance, one machine with the memory of all
     replicas. Each schedule of the fleet is also a schedule of the pooled instance, so the horizon

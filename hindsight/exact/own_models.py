@@ -133,7 +133,8 @@ def solve_model(
     upper = int(Problem(instance, goal).cost(schedule))
     if lower is not None:
         # Costs are integers, and HiGHS reports an optimum only if its solution and its lower bound
-        # differ by less than 1. So no schedule costs less than the one found.
+        # differ by less than 1. Then no schedule costs less than the one found, and ``upper`` is a
+        # lower bound too.
         lower = upper if result.termination == "optimal" else min(lower, upper)
     return ModelResult(schedule, lower, upper, "optimal" if lower == upper else "feasible")
 

@@ -273,9 +273,9 @@ class Program:
         """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size * busy[t + o_c].
 
         X[c, t] counts the requests of class c that start at t and complete in round t + o_c.
-        ``sizes`` has the upper bound of each X[c, t], ``size``. If such a request starts, the
-        second kind of row makes the binary busy[t + o_c] 1, and the first kind makes ``busy`` 1 in
-        all earlier rounds.
+        ``sizes`` has an entry ``size`` for each X[c, t], its upper bound. If such a request starts,
+        the second kind of row makes the binary busy[t + o_c] 1, and the first kind makes ``busy`` 1
+        in all earlier rounds.
         """
         horizon = self._starts.horizon
         ends = self.epochs % self._starts.rounds + self._outputs - 1
@@ -359,8 +359,8 @@ class Program:
         The variable X[c, t] is the number of requests of class c that start at t, here a fraction.
         The first request of a class to arrive takes the earliest starts t, up to a sum of 1 of
         their values, the second request takes the next ones, and so on. The mean start of a request
-        is the mean of its t, weighted by the values it takes. Requests of a class that arrive at
-        the same time get their common mean.
+        is the mean of these t, weighted by the values that it takes. Requests of a class that
+        arrive at the same time get their common mean.
         """
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):

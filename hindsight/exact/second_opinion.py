@@ -41,9 +41,9 @@ def second_opinion(
     """Solve [J25] Equations (1)-(4) with PuLP and CBC, and compare the result with an interval.
 
     The program has every start with a completion by the last arrival plus the sum of output
-    lengths. Some optimal schedule completes by then: it needs no idle round between the last
-    arrival and the last completion of a replica, and requests run in at most as many rounds as
-    their output lengths add up to.
+    lengths. Some optimal schedule completes by then: between the last arrival and its last
+    completion, a replica needs no idle round, and there are at most as many rounds with a running
+    request as output tokens.
 
     Parameters
     ----------

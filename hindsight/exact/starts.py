@@ -21,7 +21,7 @@ from instances.service_level import Limits
 from instances.validation import as_integer
 
 LARGEST_RELAXATION = 400_000
-"""Largest number of (request, start) pairs for which `hindsight` solves the linear relaxation."""
+"""Largest number of (request, start) pairs with which the linear relaxation is solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,8 @@ class StartSets:
     instance : Instance
         The instance.
     horizon : int
-        Last round of the model; for a fleet, of the timeline of all replicas.
+        Last round of the model. For a fleet it is the last round of the timeline, K H for K
+        replicas.
     starts : tuple[int64 array, ...]
         Sorted starts of each request, on the timeline for a fleet. Non-empty unless ``optional``.
     optional : bool, default False

@@ -77,9 +77,9 @@ class Layer(NamedTuple):
 class Prices(NamedTuple):
     """Prices of states of requests at each epoch, and the costs of starts computed from them.
 
-    The state of a running request is the number of tokens that it holds and of the rounds that it
-    still runs. Epoch tau is the time between rounds tau and tau + 1. There are T epochs with
-    prices. All prices and costs are int64, in units of 1 / SCALE rounds.
+    The state of a running request is (m, r): it holds m tokens and has r rounds to go. Epoch tau is
+    the time between rounds tau and tau + 1. There are T epochs with prices. All prices and costs
+    are int64, in units of 1 / SCALE rounds.
 
     Attributes
     ----------

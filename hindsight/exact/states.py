@@ -88,7 +88,7 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Cheapest partial schedules of the same requests with which each other one is compared."""
+"""Each partial schedule is compared with up to this many cheapest ones of the same requests."""
 
 PATIENCE = 5_000
 """About this many partial schedules are built between two polls of ``should_stop``."""
@@ -112,7 +112,7 @@ class SearchOutcome(NamedTuple, Generic[Found]):
         The cheapest schedule found within the budget. For `StateSearch` it is an int64 array of
         start times, shape (n,).
     states : int
-        Number of states kept, over all epochs or rounds.
+        Number of states kept, summed over all epochs or rounds.
     """
 
     status: SearchStatus
@@ -142,8 +142,8 @@ class StateSearch:
         n, rounds = len(s), int(o.max())
         marks = np.random.default_rng(1).integers(1, 2**63, n + rounds, dtype=np.int64)
         self._given = requests, _twins(requests), marks.astype(np.uint64)
-        # An uninitialised array takes memory only where it is written, so these arrays have the
-        # largest size that they may need.
+        # These arrays have the largest size that they may need. An uninitialised array takes memory
+        # only where something is written, so unused rows cost none.
         self._following = Layer(
             np.empty(max_states, np.uint64),
             np.empty(max_states, np.int64),

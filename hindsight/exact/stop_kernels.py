@@ -29,9 +29,9 @@ class Choice(NamedTuple):
         For each candidate, the sum of the positive gains of it and of all later candidates, in
         price units.
     chosen : bool array, shape (n,)
-        Whether each candidate runs, in the order of ``candidates``.
+        Entry j: whether the request ``candidates[j]`` is chosen to run.
     runs : bool array, shape (n,)
-        Whether each request runs, in the order of requests.
+        Entry i: whether request i is chosen to run.
     row : int16 array, shape (n,)
         Tokens that each request has produced in the child, after the round.
     """
@@ -65,8 +65,8 @@ class Task(NamedTuple):
         Index of the first entry of each request in ``marks`` and ``to_go``. These have o + 1
         entries per request, one for each number of produced tokens.
     marks : uint64 array
-        Random numbers from which states are hashed: one for each request and number of tokens that
-        it may have produced.
+        Random numbers for the hashes of states: one for each request and number of tokens that it
+        may have produced.
     unit : int
         Number of price units that one round of latency costs. All prices and bounds are integers in
         these units.
@@ -80,8 +80,8 @@ class Task(NamedTuple):
         for completed requests.
     tail : int
         Sum of the capacities of all rounds after r, in price units. The capacity of a round is the
-        largest total price of requests that fit into memory together in this round. Prices of
-        memory minus capacities are part of the lower bound.
+        largest total price of requests that fit into memory together in this round. The lower bound
+        has the prices that requests pay minus these capacities.
     budget : int
         Largest total latency to search for, in price units.
     """
@@ -108,9 +108,10 @@ class States(NamedTuple):
     progress : int16 array, shape (room, n)
         Tokens that each request has produced.
     costs, bounds, parents : int64 array, shape (room,)
-        For each state: total latency of its completed requests in rounds, lower bound on the total
-        latency of schedules through it in price units (`Task.unit` price units are one round), and
-        index of the state after the previous round from which it was reached.
+        ``costs``: total latency of the completed requests of each state, in rounds. ``bounds``:
+        lower bound on the total latency of schedules through the state, in price units (`Task.unit`
+        price units are one round). ``parents``: index of the state after the previous round from
+        which the state was reached.
     keys : uint64 array, shape (room,)
         Hash of each state.
     """
@@ -128,7 +129,7 @@ class States(NamedTuple):
         return cls._make([np.zeros((room, n), np.int16), *columns, np.zeros(room, np.uint64)])
 
     def at(self, rows: IntArray | slice) -> States:
-        """Return the states with the given indices."""
+        """Return the rows ``rows`` of all arrays: the states with these indices."""
         return States._make(column[rows] for column in self)
 
 
@@ -289,8 +290,8 @@ def expand_states(
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
             # The gain of a candidate is the decrease of the lower bound on total latency if it
-            # runs. If no request runs, this bound is ``base``, and it must fall by ``need`` to be
-            # at most the budget. Include each next candidate that fits, while the gains of the
+            # runs. If no request runs, this bound is ``base``. It must fall by at least ``need`` to
+            # be within the budget. Include each next candidate that fits, while the gains of the
             # included and remaining candidates can still add up to ``need``.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)

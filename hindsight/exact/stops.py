@@ -49,7 +49,7 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Each state after a round is compared with this many states of the next smaller costs. It is
+"""Each state after a round is compared with up to this many states of next smaller cost. It is
 removed if in one of these each request has produced at least as many tokens."""
 
 SLICE = 2_000
@@ -84,7 +84,7 @@ class PreemptiveSearch:
         seen: dict[tuple[int, ...], int] = {}
         twin = []
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
-            # `costs_to_go` yields one array for each number of produced tokens: o - 1, o - 2, ...,
+            # `costs_to_go` yields an array for each number of produced tokens, from o - 1 down to
             # 0.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
                 # Before the arrival of the request, its costs to go are those at the arrival,
@@ -166,8 +166,8 @@ class PreemptiveSearch:
         tail = int(self._tails[r]) if r <= self._last else 0
         to_go, most = self._costs_after(r), budget * self._task.unit
         task = self._task._replace(round=r, to_go=to_go, tail=tail, budget=most)
-        # These arrays may have many rows: arrays of zeros take memory only where something is
-        # written.
+        # These arrays have rows for ``max_states`` states, but arrays of zeros take memory only
+        # where something is written.
         found = States.room(max_states, len(self._instance))
         slots = np.zeros(2 * max_states, dtype=np.int64)
         begin = count = 0
