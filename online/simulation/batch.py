@@ -15,25 +15,29 @@ from online.policy_interface.policy import RunningRequest, VisibleRequest
 
 
 class Batch:
-    """The batch and the queue of a machine, with what policies may know of them.
+    """The running requests (batch) and the waiting requests (queue) of a machine, and its clock.
+
+    It has only what policies may know, so no true output lengths.
 
     Attributes
     ----------
     rule : MemoryRule
-        How memory is counted.
+        Rule by which stored tokens count as memory: block size and times of storage.
     prefill_rounds : int
         Rounds that a request spends on its prompt without emitting a token.
     running : dict[int, RunningRequest]
         Requests in the batch by index, in order of admission.
     fresh : dict[int, RunningRequest]
-        Requests in the batch that have not advanced yet.
+        Requests in the batch that have not advanced since their start: their prompts are not
+        finished.
     waiting : OrderedDict[int, VisibleRequest]
         Requests in the queue by index, in the order in which they joined it.
     round_index, time : int, float
-        Number of rounds run, and the clock.
+        Number of rounds run, and the clock in rounds or seconds.
     tokens : int
-        Sum of `RunningRequest.tokens` over the batch. Fewer may be stored: the newest token or the
-        rest of a prompt may follow later.
+        Prompt and output tokens of all running requests (`RunningRequest.tokens`). Fewer may be
+        stored: by the memory rule, the newest output token or the unprocessed part of a prompt may
+        be stored later.
     """
 
     def __init__(self, rule: MemoryRule, prefill_rounds: int) -> None:
@@ -46,17 +50,19 @@ class Batch:
         self.time: float = 0
 
     def stored(self) -> int:
-        """Return the tokens stored now.
+        """Return the KV tokens that the batch stores now.
 
-        A request that has not advanced yet counts with its whole prompt. If prompts get memory in
-        chunks, only the processed part counts.
+        A request that has not advanced yet counts with its whole prompt. If the memory rule
+        allocates prompts in chunks, only the processed part of the prompt counts.
         """
         return self.next_stored(self.running, {})
 
     def next_stored(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the tokens stored in the next round if all requests but ``held`` advance.
+        """Return the KV tokens that the batch stores in the next round.
 
-        ``chunks`` are the prompt tokens that held requests process in this round, by index.
+        ``held`` has the running requests that do not advance in this round. All others do, so each
+        has one token more. ``chunks`` has the prompt tokens that some of the held requests process,
+        by index.
         """
         staying = [one for index, one in self.fresh.items() if index in held] if held else []
         advancing = len(self.running) - len(held)
@@ -66,21 +72,25 @@ class Batch:
         return stored
 
     def next_memory(self, held: Collection[int] = ()) -> int:
-        """Return the tokens of the blocks held in the next round if all but ``held`` advance."""
+        """Return the memory of the batch in the next round: (blocks allocated) x (block size).
+
+        The unit is tokens. All running requests except ``held`` advance in this round.
+        """
         if self.rule.block_size == 1:
             return self.next_stored(held, {})
         return self.blocks(1, held, {}) * self.rule.block_size
 
     def stored_by(self, running: RunningRequest) -> int:
-        """Return the tokens that a request has stored."""
+        """Return the number of KV tokens that a running request stores now."""
         if running.request.index not in self.fresh:
             return running.tokens - self.unstored
         return running.tokens - (running.prompt_left if self.in_chunks else 0)
 
     def blocks(self, rounds: int, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the blocks that the batch holds in the last of the next ``rounds`` rounds.
+        """Return the number of memory blocks that the batch holds after ``rounds`` more rounds.
 
-        All requests but ``held`` advance in each. ``chunks`` are prompt tokens of held requests.
+        All running requests except ``held`` advance in each of these rounds. ``chunks`` has
+        the prompt tokens that some of the held requests process in the first round, by index.
         """
         size, total = self.rule.block_size, 0
         for index, running in self.running.items():
@@ -92,7 +102,10 @@ class Batch:
         return total
 
     def resting(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the stored tokens of requests that neither advance nor process prompt tokens."""
+        """Return the KV tokens stored by running requests that only pause in the next round.
+
+        These requests, in ``held`` and not in ``chunks``, emit no token and process no prompt.
+        """
         if len(held) == len(chunks):
             return 0
         busy = [one for i, one in self.running.items() if i not in held or i in chunks]

@@ -35,9 +35,14 @@ def simulate_fleet(
     reveal: Reveal,
     limits: Limits,
 ) -> Run:
-    """Send each request to the replica that the router chooses; run each replica to its end."""
+    """Simulate a router and the replicas of ``problem``, each with its own copy of the policy.
+
+    The router sends each request to a replica. Each replica runs until its requests are served or
+    a limit is reached.
+    """
     fleet = [_Replica(index, problem, policy, seed, limits) for index in range(problem.replicas)]
-    # Random stream 3; the streams 0, 1 and 2 are those of source, predictions and policy.
+    # The router draws from random stream 3. Streams 0, 1 and 2 belong to the arrival source, the
+    # predictions and the policy.
     rng = random_stream(router, "router", [seed, 3])
     setup = replace(fleet[0].setup, rng=rng, replicas=problem.replicas)
     order = problem.order_of_arrival.tolist()
@@ -63,7 +68,10 @@ def simulate_fleet(
 
 
 def _call(router: Router, who: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method of a router and raise its errors as `RouterError`."""
+    """Call a method of a router, and turn any exception into a `RouterError`.
+
+    ``who`` names the request in the message.
+    """
     try:
         return method(*arguments)
     except (Exception, SystemExit) as error:
@@ -72,7 +80,7 @@ def _call(router: Router, who: str, method: Callable[..., Any], *arguments: Any)
 
 
 class _Sent(FixedArrivals):
-    """Arrival source of a replica: the requests sent to it so far."""
+    """Arrival source of one replica: it has the requests that the router has sent there so far."""
 
     def __init__(self, problem: Instance | Workload) -> None:
         self.name, self.memory_limit = problem.name, problem.memory_limit
@@ -88,9 +96,9 @@ class _Replica(Simulation):
     requests : list[VisibleRequest]
         All requests sent to this replica.
     work : int
-        Prompt tokens and predicted output tokens of its unfinished requests.
+        Sum of prompt and predicted output tokens over its unfinished requests.
     prompts : int
-        Prompt tokens of its unfinished requests.
+        Sum of prompt tokens over its unfinished requests.
     """
 
     source: _Sent
@@ -123,14 +131,20 @@ class _Replica(Simulation):
         self.resume_at = min(self.resume_at, arrival.time)
 
     def advance(self, now: float) -> None:
-        """Run rounds up to ``now``, the time up to which all arrivals are known."""
+        """Run the rounds that end by the clock time ``now``.
+
+        The router has sent all requests that arrive before ``now``.
+        """
         self.machine.horizon = now
         if self.resume_at <= now:
             self.proceed()
             self._prompts_running = None
 
     def run(self, problem: Instance | Workload) -> Run:
-        """Run until every request has ended, and return the record; no more are sent."""
+        """Run to the end, with no further requests from the router, and return the `Run`.
+
+        ``problem`` has the requests that were sent to this replica.
+        """
         self.advance(math.inf)
         return self.finish(problem)
 
@@ -143,17 +157,20 @@ class _Replica(Simulation):
 
     @property
     def unfinished(self) -> Collection[VisibleRequest]:
-        """Return the requests that are not finished."""
+        """Return the requests sent to this replica that have not completed."""
         return self._unfinished.values()
 
     @property
     def waiting(self) -> int:
-        """Return the number of requests in the queue or sent but not yet arrived there."""
+        """Return the number of requests sent to this replica that do not run and are not finished.
+
+        They are in the queue, or their arrival is after the time up to which the replica has run.
+        """
         return len(self.batch.waiting) + len(self.requests) - len(self.views)
 
     @property
     def running(self) -> int:
-        """Return the number of requests in the batch."""
+        """Return the number of requests in the batch of this replica."""
         return len(self.batch.running)
 
     @property
@@ -163,7 +180,10 @@ class _Replica(Simulation):
 
     @property
     def waiting_tokens(self) -> int:
-        """Return the prompt tokens of waiting requests and their kept output tokens."""
+        """Return the tokens that waiting requests have to process before they emit a token.
+
+        These are their prompt tokens, and the output tokens that preempted requests have kept.
+        """
         if self._prompts_running is None:
             running = self.batch.running.values()
             kept = sum(self.machine.tokens_kept.values())

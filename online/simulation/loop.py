@@ -40,20 +40,20 @@ from .recorder import record
 from .run import Run, RunStatus
 
 IDLE_EPOCHS = 10_000
-"""Decisions in one round, plus one for each waiting request, after which a run ends as stuck."""
+"""A run ends as stuck after this many decisions in one round, plus one per waiting request."""
 
 FRUITLESS_LIFETIMES = 200
-"""Rounds without progress that end a run, as multiples of the longest request's rounds."""
+"""A run ends after `IDLE_EPOCHS` + this many times (longest s + o) rounds without any progress."""
 
 FRUITLESS_RETURNS = 100
-"""Times that the same batch may recur without progress before the run ends as a livelock."""
+"""A run ends as a livelock when the same batch has occurred more often than this, unchanged."""
 
 Reveal = Callable[[int, Arrival], VisibleRequest]
-"""Function that makes, from a request's index and its `Arrival`, the request that policies see."""
+"""Type of functions that return what policies see of a request, given its index and `Arrival`."""
 
 
 class Limits(NamedTuple):
-    """Limits of a run, after which it ends unfinished.
+    """Limits after which a run ends with requests left, and the number of its prefill rounds.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Limits(NamedTuple):
     max_rounds : float
         Number of rounds after which the run ends.
     should_stop : Callable or None
-        Function called before each decision; the run ends if it returns True.
+        Function called before each decision. The run ends if it returns True.
     """
 
     prefill_rounds: int
@@ -71,21 +71,22 @@ class Limits(NamedTuple):
 
 
 class Simulation:
-    """One machine with its policy and arrivals; it can run as far as all arrivals are known.
+    """A run of a policy on one machine, which can be continued when more arrivals become known.
 
     Attributes
     ----------
     status : RunStatus
-        How the run ended; unset before.
+        How the run ended. Not set before the end.
     resume_at : float
-        Clock time up to which all arrivals must be known before the run can go on, unless an
-        earlier arrival comes. Infinite when the run has ended.
+        Clock time up to which all arrivals must be known before the run can continue. If a request
+        is added that arrives before this time, the run can continue at once. Infinite when the run
+        has ended.
     views : list[VisibleRequest]
         The requests that have arrived, as policies see them.
     decisions : int
         Number of calls of the policy's `decide`.
     drain_round : int or None
-        See `Run`.
+        Rounds run when the policy stopped waiting for more requests (`Policy.drain`), if it did.
     """
 
     status: RunStatus
@@ -93,7 +94,8 @@ class Simulation:
     def __init__(
         self, source: ArrivalSource, policy: Policy, seed: int, reveal: Reveal, limits: Limits
     ) -> None:
-        # Separate random streams: the draws of a policy must not change predictions or arrivals.
+        # Arrivals and policies draw from separate random streams: the number of draws by a policy
+        # must not change predictions or arrivals.
         source.reset(np.random.default_rng([seed, 0]))
         self.source, self.policy, self.seed, self._reveal = source, policy, seed, reveal
         self._limits, prefill_rounds = limits, limits.prefill_rounds
@@ -102,24 +104,29 @@ class Simulation:
         self.batch = self.machine.batch
         rng = random_stream(policy, "policy", [seed, 2])
         self.setup = Setup(limit, rng, rule, batch_time, prefill_rounds=prefill_rounds)
-        # An idle machine waits until this clock time at most: `max_rounds` in the round model,
-        # infinity in continuous time.
+        # _latest is the clock time at which an idle machine stops waiting for an arrival:
+        # `max_rounds` in the round model, infinity in continuous time.
         self._latest = limits.max_rounds if batch_time is None else math.inf
         self.views: list[VisibleRequest] = []
         self.decisions = 0
         self.drain_round: int | None = None
         self._completed_now: list[int] = []
-        # _batches counts how often each batch occurred after requests were sent back. _furthest has
-        # the most rounds of progress that each request has reached.
+        # _batches counts how often a batch occurred, with the same progress of all its requests,
+        # after requests were sent back. _furthest has the most rounds of progress that each request
+        # that was sent back had made in any attempt.
         self._batches: Counter[Any] = Counter()
         self._furthest: dict[int, int] = {}
         self._longest_rounds, self._progress_round, self._starts_seen = 1, 0, False
-        # The round of the last decision, and the number of decisions before that round.
+        # _epoch has the round of the last decision, and the number of decisions in all earlier
+        # rounds.
         self._epoch = (-1, 0)
         self._steps = self._loop()
 
     def proceed(self) -> None:
-        """Run to the machine's horizon, up to which all arrivals are known, or to the end."""
+        """Run up to `Machine.horizon`, the time up to which all arrivals are known, or to the end.
+
+        Set ``resume_at``, or ``status`` at the end.
+        """
         try:
             self.resume_at = next(self._steps)
             return
@@ -128,12 +135,13 @@ class Simulation:
         except DecisionStoppedError:
             self.status = "time-limit"
         except SystemExit as error:
-            # sys.exit would end the whole program, perhaps with the exit code of success.
+            # The policy has called sys.exit. This would end the whole program, perhaps with exit
+            # code 0.
             raise RuntimeError(f"policy {self.policy.name!r} asked to exit: {error!r}") from error
         self.resume_at = math.inf
 
     def finish(self, problem: Instance | Workload | None, router_name: str | None = None) -> Run:
-        """Return the record of the run, in the order of ``problem`` or, if None, of arrival."""
+        """Return the `Run`, with requests in the order of ``problem`` (None: order of arrival)."""
         return record(
             self.source,
             problem,
@@ -148,10 +156,11 @@ class Simulation:
         )
 
     def _loop(self) -> Generator[float, None, RunStatus]:  # noqa: C901
-        """Run from epoch to epoch and return the status at the end.
+        """Run from decision to decision (epochs), and return the status at the end.
 
-        If the run cannot go on before more arrivals are known, it yields the clock time up to which
-        all must be known. Infinity means that it needs the next arrival, whenever it is.
+        If the run cannot continue before more arrivals are known, the generator yields a clock
+        time. All arrivals up to that time must be known before it is resumed. Infinity means that
+        it needs to know the next arrival, at whatever time.
         """
         machine, batch, policy = self.machine, self.batch, self.policy
         _, max_rounds, should_stop = self._limits
@@ -164,8 +173,8 @@ class Simulation:
             self._admit_arrivals()
             if not batch.running and not batch.waiting:
                 if self._completed_now:
-                    # An adaptive source may release new requests in reaction to the last
-                    # completions.
+                    # All requests are finished. An adaptive arrival source may release new requests
+                    # in reaction to the last completions, so it is informed of them now.
                     self._observe(Decision())
                 next_arrival = yield from self._next_arrival()
                 if next_arrival == math.inf:
@@ -184,8 +193,8 @@ class Simulation:
             if self._apply(decision) and (yield from self._next_arrival()) == math.inf:
                 return "livelock"
             self._observe(decision)
-            # If all requests are held, no request advances. In the round model rounds pass
-            # nevertheless.
+            # ``paused``: the decision holds all running requests, so none emits a token. In the
+            # round model rounds still pass. In continuous time no round runs.
             paused = len(set(decision.hold)) == len(batch.running)
             if paused and (yield from self._drains(decision)):
                 continue
@@ -202,9 +211,10 @@ class Simulation:
             )
 
     def _next_arrival(self, latest: float = math.inf) -> Generator[float, None, float]:
-        """Return the time of the next arrival, infinity if there is none.
+        """Return the clock time of the next arrival, infinity if no request will arrive.
 
-        If no arrival is known, wait until all arrivals up to the time ``latest`` are known.
+        If the source has no next arrival now, yield ``latest`` until all arrivals up to that clock
+        time are known.
         """
         while (arrival := self.source.next_arrival()) is None and self.machine.horizon < latest:
             yield latest
@@ -222,13 +232,18 @@ class Simulation:
             self.views.append(view)
             self.batch.waiting[view.index] = view
             self.machine.register_request(arrival.output_length)
-            # A prompt cut into chunks may take one round for each token.
+            # Most rounds that a request may need: a prompt cut into chunks of one token takes one
+            # round for each token.
             longest = arrival.prompt_length + arrival.output_length + self.setup.prefill_rounds
             self._longest_rounds = max(self._longest_rounds, longest)
         self.policy.arrive(self.views[known:], self.machine.state)
 
     def _check(self, view: VisibleRequest, arrival: Arrival) -> None:
-        """Raise `InvalidValueError` if a request is out of order or can never run."""
+        """Raise `InvalidValueError` if a released request is not valid.
+
+        Its arrival must not be before that of an earlier request or after the present time, and it
+        must be a whole number in the round model. The request alone must fit into memory.
+        """
         rule, limit, now = self.setup.memory_rule, self.setup.memory_limit, self.batch.time
         owner, time = f"request {view.id!r}", arrival.time
         if time > now or (self.views and time < self.views[-1].arrival_time):
@@ -249,7 +264,11 @@ class Simulation:
         return decision
 
     def _apply(self, decision: Decision) -> bool:
-        """Carry out evictions and starts; return whether the run is caught in a loop."""
+        """Check a decision and carry out its evictions, preemptions and starts.
+
+        Return whether the run repeats itself: requests were sent back, none of them further than
+        ever before, and the same batch has recurred too often (`FRUITLESS_RETURNS`).
+        """
         machine, batch, evictions = self.machine, self.batch, len(decision.evict)
         sent_back = [*decision.evict, *decision.preempt]
         gets_further = False
@@ -294,7 +313,11 @@ class Simulation:
         return self.machine.error(f"request {known!r} {what}")
 
     def _drains(self, decision: Decision) -> Generator[float, None, bool]:
-        """Return whether no more requests will arrive and the policy wants to be asked again."""
+        """Call `Policy.drain` if the policy waits although no more requests will arrive.
+
+        Return what it returns: whether the policy wants to decide again at once. It is called until
+        it has returned True once.
+        """
         sent_back = decision.evict or decision.preempt
         if sent_back or decision.wake not in (None, math.inf) or self.drain_round is not None:
             return False
@@ -308,15 +331,18 @@ class Simulation:
         return True
 
     def _wait(self, decision: Decision) -> Generator[float, None, bool]:
-        """Let time pass on an idle machine; return False if no event would ever happen."""
+        """Move the clock of an idle machine to the next event: an arrival or the policy's wake-up.
+
+        Return False if there will be none, so that the run is stalled.
+        """
         machine, now = self.machine, self.batch.round_index
         latest = math.inf if decision.wake is None else decision.wake
         sent_back = decision.evict or decision.preempt
         if machine.batch_time is None and latest < math.inf:
             latest = max(latest, now + 1)
         elif sent_back or latest <= now:
-            # The batch is empty: ask again at the same epoch. Requests sent back are now in the
-            # queue.
+            # No round runs. The policy decides again at the same time, since the requests that it
+            # sent back are now in the queue, or because it asked for this (``wake``).
             return True
         else:
             latest = math.inf
@@ -332,9 +358,10 @@ class Simulation:
         self._batches.clear()
 
     def _is_fruitless(self) -> Generator[float, None, bool]:
-        """Return whether the decisions have made no progress for so long that none is expected.
+        """Return whether the run has made no progress for so long that it should end.
 
-        Progress is an arrival, a completion, or a request that advances further than ever before.
+        Progress is an arrival, a completion, or the return to the queue of a request that advanced
+        further than in any attempt before. The limits are `IDLE_EPOCHS` and `FRUITLESS_LIFETIMES`.
         """
         now, waiting = self.batch.round_index, len(self.batch.waiting)
         if now != self._epoch[0]:
@@ -344,11 +371,15 @@ class Simulation:
         patience = IDLE_EPOCHS + FRUITLESS_LIFETIMES * self._longest_rounds
         if now - self._progress_round <= patience:
             return False
-        # A run that waits for a late arrival is not in a loop. The count starts again there.
+        # If another request will arrive, the run is not stuck: the arrival counts as progress.
         return (yield from self._next_arrival()) == math.inf
 
     def _is_loop(self) -> bool:
-        """Return whether the same batch has recurred too often without progress."""
+        """Return whether this batch has recurred more than `FRUITLESS_RETURNS` times.
+
+        Batches are the same if they have the same requests with the same progress. Only a policy
+        without random draws, with no arrivals to come, is sure to repeat itself.
+        """
         if self.policy.randomized or self.source.next_arrival() is not None:
             return False
         now = self.batch.round_index

@@ -25,27 +25,27 @@ from online.policy_interface.token_count import TokenCount
 from .batch import Batch
 
 BEGINS, LEAVES = -2, -3
-"""Codes of actions: an attempt begins and then advances; a request leaves the batch."""
+"""Codes in `Machine.actions`: -2, an attempt begins and then advances. -3, it leaves the batch."""
 
 RUNS, COMPLETED, PREEMPTED, EVICTED = range(4)
-"""How an attempt has ended: 0 not yet, 1 by completion, 2 by preemption, 3 by eviction."""
+"""Codes of how a stay in the batch ended: 0 not yet, 1 completion, 2 preemption, 3 eviction."""
 
 
 class PlannedRounds(NamedTuple):
-    """Consecutive rounds with an unchanged batch, planned up to the next change.
+    """Consecutive rounds in which the same requests advance, planned up to the next change.
 
     Attributes
     ----------
     first_round : int
         Number of the first of these rounds.
     memory : int
-        Tokens stored in the first of these rounds.
+        KV tokens stored in the first of these rounds.
     batch_size : int
-        Requests that advance in each round; also the tokens added from round to round.
+        Number of requests that advance in each round. Each adds one token per round.
     start_time : float
-        Clock at the beginning of the first round.
+        Clock at the beginning of the first round, in rounds or seconds.
     ends : range or float64 array
-        Clock at the end of each round.
+        Clock at the end of each round, in rounds or seconds.
     """
 
     first_round: int
@@ -55,10 +55,10 @@ class PlannedRounds(NamedTuple):
     ends: Any
 
     def until(self, arrival: float | None, done: int, most: float) -> int:
-        """Return how many of these rounds run before the next decision.
+        """Return how many of the planned rounds have run by the next decision.
 
-        These are at most ``most`` more after the ``done`` that have run. They end with the first
-        round during which the arrival comes.
+        Of these, ``done`` rounds have run already, and at most ``most`` more may run. The decision
+        comes after the round during which the next request arrives, at clock time ``arrival``.
         """
         count = int(min(len(self.ends), done + most))
         if arrival is None or arrival > self.ends[count - 1]:
@@ -67,16 +67,16 @@ class PlannedRounds(NamedTuple):
 
 
 class Machine:
-    """Executes rounds; knows the true output lengths, which policies never see.
+    """Executes the rounds of one machine. It has the true output lengths, hidden from policies.
 
     Parameters
     ----------
     memory_limit : int
         M, tokens.
     batch_time : BatchTime or None, default None
-        Seconds of a round; None in the round model.
+        Model of the seconds that a round takes. None in the round model.
     rule : MemoryRule, default TOKENS
-        How memory is counted.
+        Rule by which stored tokens count as memory: block size and times of storage.
     prefill_rounds : int, default 0
         Rounds that a request spends on its prompt without emitting a token: 1 in [A25].
     policy_name : str, default ""
@@ -85,28 +85,30 @@ class Machine:
     Attributes
     ----------
     horizon : float
-        Clock time up to which all arrivals are known; no round that ends later is executed.
-        Infinite, unless a router may still send requests.
+        Clock time up to which all arrivals are known. No round that ends later is executed. It is
+        infinite, unless a router may still send requests.
     batch : Batch
         The batch, the queue and the clock.
     tokens_kept : dict[int, int]
         Output tokens of preempted requests that have not started again, by index.
     count : TokenCount or None
-        Token count of the policy, if it has one. The policy is asked before the count exceeds its
-        limit.
+        The policy's own count of memory, if it has one. The policy decides again before this count
+        exceeds its limit.
     state : State
         The read-only view of the machine that policies get.
     attempts : list[list[int]]
-        Every stay in the batch, in order of start: request, rounds run at its start and at its end,
-        how it has ended (`RUNS` and so on), output tokens kept and tokens reused.
+        One entry for each stay of a request in the batch (attempt), in order of start: index of the
+        request, number of the last round before its start, number of the last round before its end,
+        code of how it ended (`RUNS` and so on), output tokens kept and tokens reused.
     start_times : list[float]
         Clock at the start of each attempt.
     actions : list[tuple[int, int, int, int, Collection[int]]]
-        Changes of what requests do: round of the change; number of prompt tokens (a chunk) a round,
-        0 for held, or a code (`ADVANCES`, `BEGINS`, `LEAVES`); at a beginning, output tokens kept
-        and prompt tokens left; the requests. An entry holds until the request's next entry.
+        Changes of what requests do from a round on. An entry has the first round; the prompt tokens
+        (a chunk) that a request then processes per round, 0 if it is held, or a code (`ADVANCES`,
+        `BEGINS`, `LEAVES`); for `BEGINS`, the output tokens kept and the prompt tokens left; the
+        requests. It applies until the next entry of a request.
     ran : list[tuple[PlannedRounds, int]]
-        Planned rounds, and how many of them ran.
+        Groups of planned rounds, and how many rounds of each group ran.
     """
 
     def __init__(
@@ -130,20 +132,22 @@ class Machine:
         self.ran: list[tuple[PlannedRounds, int]] = []
         self.output_lengths: list[int] = []
         self._attempt: dict[int, list[int]] = {}
-        # A heap of (round of completion, request). An entry may be too early if the request was
-        # held since, or belong to a request that has left the batch.
+        # A heap of (round of completion, request) for the running requests. An entry may be too
+        # early, if the request was held since, or belong to a request that has left the batch.
         self._ends: list[tuple[int, int]] = []
-        # Requests that do not advance, with the prompt tokens that each processes in a round.
+        # Running requests that emitted no token in the last round, with the prompt tokens that each
+        # processed in it (0 if it only paused).
         self._resting: dict[int, int] = {}
-        # Tokens that each preempted request had processed; it may reuse them when it starts again.
+        # Number of tokens that each preempted request had processed. When the request starts again,
+        # those still stored need not be processed again.
         self._left_behind: dict[int, int] = {}
-        # The rounds planned for the present batch if no request is held, and how many of them have
-        # run.
+        # _planned has the rounds planned for the present batch, None after a change of it. _done is
+        # how many of them have run.
         self._planned: PlannedRounds | None = None
         self._done = 0
 
     def error(self, what: str) -> PolicyError:
-        """Return an error that names the policy and the round."""
+        """Return a `PolicyError` with the text ``what``, after the policy and the next round."""
         return PolicyError(
             f"policy {self.policy_name!r}, round {self.batch.round_index + 1}: {what}"
         )
@@ -151,18 +155,22 @@ class Machine:
     # --- changes of the batch ----------------------------------------------------------------
 
     def register_request(self, output_length: int) -> None:
-        """Store the true output length of the next request by order of appearance, tokens."""
+        """Store the true output length (tokens) of the request with the next index.
+
+        Requests are numbered in the order in which they arrive.
+        """
         self.output_lengths.append(output_length)
 
     def start(self, request: VisibleRequest, reused: int = 0) -> None:
-        """Put a request into the batch, with the output tokens kept by its preemption.
+        """Put a request into the batch, with the output tokens that it kept if it was preempted.
 
-        ``reused`` of its processed tokens are still stored and are not processed again.
+        ``reused`` is the number of tokens processed before its preemption that are still stored.
+        They are not processed again.
 
         Raises
         ------
         PolicyError
-            ``reused`` is more than the tokens that its preempted attempt had processed.
+            ``reused`` is more than the number of tokens processed before the preemption.
         """
         index, batch = request.index, self.batch
         had, kept = self._left_behind.pop(index, 0), self.tokens_kept.pop(index, 0)
@@ -182,20 +190,24 @@ class Machine:
         self._planned = None
 
     def evict(self, index: int) -> None:
-        """Take a request out of the batch; its progress is lost."""
+        """Take a request out of the batch. It loses its output tokens and stored memory."""
         self._leave(index, EVICTED)
 
     def preempt(self, index: int) -> None:
-        """Take a request out of the batch; its output tokens are kept."""
+        """Take a request out of the batch. It keeps its output tokens for its next start."""
         running = self._leave(index, PREEMPTED)
-        # The newest output token does not count: the next round would have processed it.
+        # Tokens processed so far. The newest output token is not among them: the next round would
+        # have processed it.
         length = running.request.prompt_length + running.rounds_run(self.batch.round_index)
         self._left_behind[index] = length - max(running.prompt_left, 1)
         if running.output_tokens:
             self.tokens_kept[index] = running.output_tokens
 
     def end(self, index: int) -> None:
-        """Remove a request that an engine reports as ended, and clear the records of all rounds."""
+        """Remove a request that has ended, when a real engine, not this class, executes the rounds.
+
+        Also clear the records of past rounds, which are not needed then.
+        """
         if index in self.running:
             self._leave(index, COMPLETED)
         self.tokens_kept.pop(index, None)
@@ -215,7 +227,10 @@ class Machine:
         return running
 
     def idle_until(self, time: float) -> None:
-        """Move the clock forward without running a round; the round model counts idle rounds."""
+        """Move the clock to ``time`` on an idle machine.
+
+        In the round model the idle rounds count as rounds, and the clock stops at a whole round.
+        """
         self._planned = None
         if self.batch_time is None:
             self.batch.round_index = max(self.batch.round_index, math.ceil(time))
@@ -232,11 +247,12 @@ class Machine:
         last_round: float,
         next_arrival: Callable[[], float | None],
     ) -> Generator[float, None, list[int]]:
-        """Run rounds up to the next epoch, but not past ``wake`` or ``last_round``.
+        """Run rounds until the next decision is due, at the latest in round ``wake`` or the last.
 
-        Before a round that ends after the horizon, the generator yields the time that the horizon
-        must reach. It returns the requests that completed. ``next_arrival`` returns the time of the
-        first known arrival.
+        A decision is due at a completion, an arrival, or before an overflow of memory. If the next
+        rounds end after ``horizon``, the generator yields the clock time that the horizon must
+        reach before it is resumed. It returns the indices of the requests that completed.
+        ``next_arrival`` returns the clock time of the next known arrival, or None.
 
         Raises
         ------
@@ -271,38 +287,44 @@ class Machine:
         for index, tokens in chunks.items():
             self.running[index].prompt_left -= tokens * rounds
         if not held and count < len(planned.ends):
-            # No request completes before the last of the planned rounds.
+            # A request can complete only in the last of the planned rounds, which has not run yet.
             return []
         self._planned = None
         return self._complete()
 
     def stored_at(self, time: float) -> int:
-        """Return the KV tokens stored at a time up to the horizon, after the rounds ended by then.
+        """Return the KV tokens stored at clock time ``time``, after the rounds that end by then.
 
-        Until its first round ends, a started request counts with its prompt.
+        ``time`` is at most ``horizon``. Until its first round ends, a started request counts with
+        its prompt.
         """
         if (rounds := self._planned) is None:
             return self.batch.stored()
         return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
     def _chunks(self, decision: Decision) -> dict[int, int]:
-        """Return, by index, the allotments of prompt tokens that do not finish a prompt."""
+        """Return the prompt tokens that the decision allots to requests, by index.
+
+        Allotments of the whole remaining prompt are left out: these requests emit a token.
+        """
         running, allotted = self.running, decision.prefill.items()
         return {index: tokens for index, tokens in allotted if tokens < running[index].prompt_left}
 
     def _most_rounds(self, wake: float, held: Collection[int], chunks: dict[int, int]) -> float:
-        """Return the largest number of rounds that can be planned without a change of the batch.
+        """Return the number of rounds until the batch may change by itself, memory not considered.
 
-        If no request is held, these rounds may go beyond ``wake``: the next decision may change
-        nothing.
+        It changes when a request completes or a prompt is finished, or before the policy's own
+        count of memory exceeds its limit. If requests are held, it may also change after ``wake``
+        rounds. Otherwise ``wake`` does not limit the plan, as the next decision may change nothing.
         """
         now, growth = self.batch.round_index, len(self.running) - len(held)
         limits = [wake] if held else []
         for index, tokens in chunks.items():
             if tokens:
                 left = -(-self.running[index].prompt_left // tokens) - 1
-                # If prompts get memory in chunks, the stored tokens change every round: plan one
-                # round.
+                # If the memory rule allocates prompts in chunks, every round stores this chunk as
+                # well as one token per advancing request. A plan counts only the latter, so it has
+                # one round.
                 limits.append(1 if self.batch.in_chunks else left)
         if growth:
             end, index = self._first_end()
@@ -312,15 +334,18 @@ class Machine:
             if self.count is not None:
                 counted = self.count.memory(self.state) + growth
                 limits.append(max(1, 1 + (self.count.limit - counted) // growth))
-        # If all requests are held and the policy named no wake-up, the next epoch is after one
-        # round.
+        # Without any limit (all requests are held and the policy set no ``wake``), the policy
+        # decides again after one round.
         rounds = min(limits)
         return 1 if rounds == math.inf else rounds
 
     def _fitting(
         self, rounds: int, held: Collection[int], chunks: dict[int, int], memory: int
     ) -> int:
-        """Return how many of the next rounds fit in M; the first of them stores ``memory`` tokens.
+        """Return how many of the next ``rounds`` rounds fit into the memory M.
+
+        The first of them stores ``memory`` tokens, and each request that advances adds a token per
+        round.
 
         Raises
         ------
@@ -356,7 +381,12 @@ class Machine:
         chunks: dict[int, int],
         entering: list[int],
     ) -> PlannedRounds:
-        """Return the rounds up to the next possible change of the batch, with their clock times."""
+        """Plan the rounds up to the next possible change of the batch, with their clock times.
+
+        ``wake`` and ``last`` are numbers of rounds from now. ``held`` has the requests that emit no
+        token, ``chunks`` the prompt tokens that some of them process per round, and ``entering``
+        the requests that advance for the first time since their start.
+        """
         now, begun, growth = self.batch.round_index, self.batch.time, len(self.running) - len(held)
         memory = self.batch.next_stored(held, chunks)
         most = int(min(last, self._most_rounds(wake, held, chunks)))
@@ -376,13 +406,16 @@ class Machine:
                 *self._attention(new),
                 *self._attention(chunks),
             )
-            # Durations are added to the clock one by one, so that rounding does not depend on how
-            # the rounds are divided into plans.
+            # The durations of rounds are added to the clock one by one. Round-off then does not
+            # depend on how many rounds are planned at once.
             ends = np.cumsum(np.concatenate([[begun], self.batch_time.durations(stretch)]))[1:]
         return PlannedRounds(now + 1, memory, growth, begun, ends)
 
     def _attention(self, prompts: dict[int, int]) -> tuple[int, int]:
-        """Return sums of x^2 and of x y over prompts with x tokens next round and y before it."""
+        """Return the sums of x^2 and of x y over ``prompts``, for the cost of attention.
+
+        The next round processes x prompt tokens of a request that has y tokens processed already.
+        """
         squares = past = 0
         for index, tokens in prompts.items():
             one = self.running[index]
@@ -391,12 +424,12 @@ class Machine:
         return squares, past
 
     def _end(self, running: RunningRequest) -> int:
-        """Return the round after which a request completes if it is not held from now on."""
+        """Return the number of the round in which a request completes if it is never held again."""
         rounds = self.output_lengths[running.request.index] + self.batch.prefill_rounds
         return running.start_round + running.rounds_held + rounds - running.tokens_kept
 
     def _first_end(self) -> tuple[int, int]:
-        """Return the earliest (round of completion, request) in a batch that is not empty."""
+        """Return (round of completion, index) of the running request that completes first."""
         while True:
             end, index = self._ends[0]
             running = self.running.get(index)
@@ -408,7 +441,7 @@ class Machine:
                 return end, index
 
     def _complete(self) -> list[int]:
-        """Remove the requests that complete in this round from the batch, and return them."""
+        """Remove the requests that complete in this round from the batch. Return their indices."""
         finished: list[int] = []
         while self.running and (first := self._first_end())[0] <= self.batch.round_index:
             heapq.heappop(self._ends)
@@ -421,7 +454,11 @@ class Machine:
     def _note_actions(
         self, held: Collection[int], chunks: dict[int, int], entering: list[int]
     ) -> None:
-        """Record the requests that do something else in the next round than in the last."""
+        """Add entries to `actions` for requests whose action changes in the next round.
+
+        ``held`` has the requests that emit no token, ``chunks`` the prompt tokens that some of them
+        process, and ``entering`` the requests that advance for the first time since their start.
+        """
         now = self.batch.round_index + 1
         if held or self._resting:
             before, self._resting = self._resting, {**dict.fromkeys(held, 0), **chunks}
@@ -431,8 +468,8 @@ class Machine:
             self.actions.append((now, 0, 0, 0, stopped))
             self.actions += [(now, tokens, 0, 0, (index,)) for index, tokens in changed if tokens]
         if self.batch.prefill_rounds:
-            # With prefill rounds, the first round of an attempt processes the prompt and emits no
-            # token.
+            # In runs with prefill rounds, the first round after a start processes the prompt and
+            # emits no token. Tokens come from the next round on.
             for index in entering:
                 self.actions.append((now, self.running[index].prompt_left, 0, 0, (index,)))
             self.actions.append((now + 1, ADVANCES, 0, 0, entering))

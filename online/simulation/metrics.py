@@ -25,10 +25,11 @@ from .run import Run
 
 
 def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
-    """Summarise a run as one flat record.
+    """Summarise a run as a dictionary of figures.
 
-    ``ttft`` is the time from arrival to first token, ``tpot`` the time per output token after it,
-    ``itl`` the gap between two tokens, and ``e2el`` the latency from arrival to completion.
+    ``ttft`` is the time of a request from arrival to first token, ``tpot`` its mean time per output
+    token after the first, ``itl`` the time between two of its tokens, and ``e2el`` its latency from
+    arrival to completion.
 
     Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``; ``mean_``,
     ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN where there
@@ -57,7 +58,7 @@ def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     begin = float(run.problem.arrival_times.min())
     end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
     last = max(end, float(rounds.ends[-1]) if len(rounds.ends) else begin)
-    # The duration of an unfinished run includes its rounds after the last completion.
+    # If some requests were not served, the duration includes the rounds after the last completion.
     duration = (end if run.status == "completed" else last) - begin
     record: dict[str, Any] = {
         "policy": run.policy_name,

@@ -26,16 +26,17 @@ def record(
     views: Sequence[VisibleRequest],
     **known: Any,
 ) -> Run:
-    """Return the `Run` of a machine's records, with requests in the problem's order.
+    """Build the `Run` from the records of a machine, with requests in the order of ``problem``.
 
-    If ``problem`` is None, it is built from the requests that the source released. ``known`` are
-    further fields of `Run`.
+    If ``problem`` is None, it is built from the requests that the arrival source released (seen by
+    policies as ``views``). ``known`` has the fields of `Run` that the machine does not record.
     """
     if problem is None:
         problem = _realised(source, machine, views)
     count, in_rounds = len(problem), machine.batch_time is None
     rows = np.array(machine.attempts, dtype=np.int64).reshape(-1, 6)
-    # From order of appearance, by which the machine numbers requests, to the problem's order.
+    # The machine numbers requests in order of arrival. ``request`` has their positions in the
+    # problem, one for each attempt.
     request = problem.order_of_arrival[rows[:, 0]]
     start_rounds, end_rounds, how, kept, reused = rows.T[1:]
     end_rounds = np.where(how == RUNS, machine.batch.round_index, end_rounds)
@@ -71,7 +72,10 @@ def record(
 
 
 def _actions(machine: Machine, order: IntArray) -> IntArray:
-    """Return the machine's actions as the array `Run.actions`, by request, then by round."""
+    """Return `Machine.actions` as the array `Run.actions`, sorted by request, then by round.
+
+    ``order`` has the position in the problem of each request by order of arrival.
+    """
     groups = [one[4] for one in machine.actions]
     columns = np.array([one[:4] for one in machine.actions], dtype=np.int64).reshape(-1, 4).T
     request = order[np.fromiter(chain.from_iterable(groups), np.int64)]
@@ -81,14 +85,14 @@ def _actions(machine: Machine, order: IntArray) -> IntArray:
     request, (first, action, kept, left) = request[place], noted
     begins = action == BEGINS
     action[begins] = ADVANCES
-    # For each entry, the position of the entry that begins its attempt.
+    # ``begun`` has, for each action, the position of the action that begins the same attempt.
     begun = np.maximum.accumulate(np.where(begins, np.arange(len(place)), 0))
     rounds = np.append(first[1:], 0)[: len(first)] - first
     is_last = np.append(request[1:] != request[:-1], True)[: len(place)]
     rounds[is_last] = machine.batch.round_index + 1 - first[is_last]
 
     def before(values: IntArray) -> IntArray:
-        """Return, for each entry, the sum of earlier values in the same attempt."""
+        """Return, for each action, the sum of ``values`` over earlier actions of its attempt."""
         sums: IntArray = np.cumsum(values) - values
         return sums - sums[begun]
 
@@ -103,7 +107,9 @@ def _actions(machine: Machine, order: IntArray) -> IntArray:
 def _realised(
     source: ArrivalSource, machine: Machine, views: Sequence[VisibleRequest]
 ) -> Instance | Workload:
-    """Return the requests that a source has released, in order of appearance.
+    """Build a problem from the requests that an arrival source has released, in order of arrival.
+
+    It is an `Instance` in the round model, a `Workload` in continuous time.
 
     Raises
     ------
@@ -129,14 +135,22 @@ def _realised(
 
 
 def _column(count: int, missing: Any, request: IntArray, values: Any) -> Any:
-    """Return an array of shape (count,): each request's last value, or ``missing``."""
+    """Return an array with one entry for each of ``count`` requests.
+
+    The entry is the last of ``values`` for this request, or ``missing`` if there is none.
+    ``request`` has the request of each value.
+    """
     column = np.full(count, missing)
     column[request] = values
     return column
 
 
 def _at(clock: FloatArray | None, rounds: IntArray) -> FloatArray:
-    """Return the clock at the end of the given rounds; NaN for -1, 0 for round 0."""
+    """Return the clock time at the end of each of ``rounds``: 0 for round 0, NaN for -1.
+
+    ``clock`` has the end of rounds 1, 2, .. in seconds. None stands for the round model, in which
+    round r ends at time r.
+    """
     if clock is None:
         return np.where(rounds >= 0, rounds, np.nan).astype(np.float64)
     return np.concatenate([[np.nan, 0.0], clock])[rounds + 1]

@@ -23,25 +23,25 @@ RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-lim
 
 
 class IncompleteRunError(RuntimeError):
-    """A figure of a run needs every request served, and some request was never served."""
+    """Error: total latency, or a schedule, of a run in which some request was never served."""
 
 
 class Stretches(NamedTuple):
-    """Consecutive rounds with an unchanged batch, as columns of shape (k,).
+    """Stretches of consecutive rounds in which the same requests advance, as columns of length k.
 
     Attributes
     ----------
     start_time : float64 array
         Clock at the beginning of each stretch.
     first_round : int64 array
-        Number of its first round, from 1.
+        First round of each stretch. Rounds are numbered from 1.
     memory : int64 array
-        Tokens stored in its first round.
+        KV tokens stored in the first round of each stretch.
     batch_size : int64 array
-        Requests that advance in each round, and so the tokens added from round to round. Held
-        requests and prompts in progress are not counted.
+        Number of requests that emit a token in each round of the stretch. Memory grows by as many
+        tokens per round. Held requests and prompts processed in part are not counted.
     rounds : int64 array
-        Number of its rounds.
+        Number of rounds of each stretch.
     """
 
     start_time: FloatArray
@@ -62,9 +62,10 @@ class Rounds(NamedTuple):
         Clock at the beginning and the end of each round. Between an end and the next start the
         machine is idle.
     memory : int64 array
-        Tokens stored in each round.
+        KV tokens stored in each round.
     batch_size : int64 array
-        Requests that advance in each round, without held ones and prompts in progress.
+        Number of requests that emit a token in each round. Held requests and prompts processed in
+        part are not counted.
     """
 
     number: IntArray
@@ -89,7 +90,8 @@ class Attempts(NamedTuple):
         Output tokens kept from the previous attempt, which was preempted. 0 for a first attempt, or
         after an attempt that lost its progress or had no output yet.
     tokens_reused : int64 array
-        Tokens, prompt and output, found stored from the previous attempt and not processed again.
+        Prompt and output tokens of the previous attempt that were still stored at the start. They
+        are not processed again.
     """
 
     request: IntArray
@@ -187,7 +189,11 @@ class Run:
         replica: IntArray,
         parts: Sequence[Run | None],
     ) -> Run:
-        """Return the run of a fleet, given the run of each replica on the requests sent to it."""
+        """Build the run of a fleet from the runs of its replicas.
+
+        ``replica`` has the replica of each request, shape (n,). ``parts`` has the run of each
+        replica on the requests sent to it, None if there were none.
+        """
         own = by_replica(replica, len(parts))
         served = [(place, run) for place, run in zip(own, parts, strict=True) if run is not None]
         places, runs = zip(*served, strict=True)
@@ -236,29 +242,32 @@ class Run:
 
     @property
     def rounds_run(self) -> int:
-        """Return the number of the last round that ran."""
+        """Return the number of the last round that ran, 0 if none did. Rounds count from 1."""
         last = self.stretches.first_round + self.stretches.rounds - 1
         return int(last[-1]) if len(last) else 0
 
     @property
     def evictions(self) -> int:
-        """Return the total number of evictions and preemptions."""
+        """Return the number of evictions and preemptions, summed over all requests."""
         return int(self.eviction_counts.sum())
 
     @cached_property
     def latencies(self) -> FloatArray:
-        """Return completion minus arrival of each request, rounds or seconds, shape (n,)."""
+        """Return completion minus arrival of each request, rounds or seconds, shape (n,).
+
+        NaN for requests that were never served.
+        """
         latencies: FloatArray = self.completion_times - self.problem.arrival_times
         return latencies
 
     def on_time(self, level: AnyLevel) -> BoolArray:
-        """Return which requests are on time, shape (n,); unserved requests are late.
+        """Return which requests meet their service level, shape (n,). Unserved requests do not.
 
         Parameters
         ----------
         level : ServiceLevel or Sequence[ServiceLevel]
-            One for all requests, or one for each in the order of the requests; in rounds, or in
-            seconds for a run of a workload.
+            One level for all requests, or one for each request in the order of the problem. Its
+            limits are rounds, or seconds for a run of a workload.
 
         Raises
         ------
@@ -284,17 +293,20 @@ class Run:
 
     @property
     def pauses(self) -> bool:
-        """Return whether some request was held, or processed part of its prompt in a round."""
+        """Return whether some request, in some round in the batch, emitted no token.
+
+        It was held, or processed only a part of its remaining prompt. Prefill rounds do not count.
+        """
         chunk, left = self.actions[:, 3], self.actions[:, 5]
-        # A chunk of the whole remaining prompt is a prefill round, not a pause.
+        # A chunk that is the whole remaining prompt is processed in a prefill round, not a pause.
         return bool(((chunk == 0) | ((chunk > 0) & (chunk < left))).any())
 
     @cached_property
     def token_rounds(self) -> tuple[IntArray, IntArray]:
-        """Return request and round of each output token of all completed requests.
+        """Return, for each output token of the completed requests, its request and its round.
 
-        Lost tokens are not included. Shape (k,) each, k the sum of completed outputs, in order of
-        request, then of round.
+        Tokens lost to evictions are not included. Both arrays have shape (k,), where k is the sum
+        of the completed output lengths. They are sorted by request, then by round.
         """
         chosen = (self.actions[:, 3] == ADVANCES) & ~self.lost
         chosen &= self.completion_rounds[self.actions[:, 0]] >= 0
@@ -303,9 +315,11 @@ class Run:
 
     @property
     def inter_token_latencies(self) -> tuple[IntArray, FloatArray]:
-        """Return request and length of each gap between two output tokens, of completed requests.
+        """Return the times between successive output tokens of the completed requests.
 
-        Lengths are rounds or seconds. Shape (k,) each, in order of request, then of time.
+        The first array has the request, the second the time from one of its tokens to the next, in
+        rounds or seconds. Both have one entry for each pair of successive tokens, sorted by
+        request, then by time.
         """
         owners, rounds = self.token_rounds
         times = rounds.astype(np.float64)
@@ -315,11 +329,12 @@ class Run:
         return owners[1:][same], np.diff(times)[same]
 
     def per_request(self) -> dict[str, Any]:
-        """Return columns of shape (n,): labels, lengths, times, ``ttft``, ``tpot``, ``e2el`` etc.
+        """Return a table of the requests by column: ids, lengths, times, ``ttft``, ``tpot`` etc.
 
-        ``ttft`` is the time from arrival to first token, ``tpot`` the time per output token after
-        it, and ``e2el`` the latency (`online.simulation.metrics`). ``evictions`` counts how often a
-        request was sent back, with or without its tokens, ``restarts`` how often it started again.
+        All columns have shape (n,). ``ttft`` is the time from arrival to first token, ``tpot`` the
+        mean time per output token after the first, and ``e2el`` the latency from arrival to
+        completion. ``evictions`` counts how often a request was sent back, with or without its
+        tokens, ``restarts`` how often it started again.
         """
         problem, done = self.problem, self.completion_rounds >= 0
         outputs, e2el = problem.output_lengths, self.latencies
@@ -346,13 +361,14 @@ class Run:
 
     @cached_property
     def schedule(self) -> Any:
-        """Return the schedule with the run's completions, checked.
+        """Return a schedule with the completion times of this run, after a check of its validity.
 
         For an instance it is a `Schedule` without pauses and evictions. Request i starts at C_i -
         o_i, its completion round less its output. With prefill rounds it is a schedule of
         `with_tokens_every_round`, an instance with the same rounds and memory.
 
-        It exists whatever was held, cut into chunks or evicted without its tokens. *Proof.* In
+        It exists even if the run held requests, cut prompts into chunks, or evicted requests
+        without keeping their tokens. *Proof.* In
         round C_i - o_i + k the schedule holds s_i + k tokens of request i. The last attempt of i
         could not emit more than one token in each of the o_i - k rounds after that. So by the end
         of this round it had emitted at least k tokens and held at least s_i + k: an emitted token
@@ -361,9 +377,10 @@ class Run:
         schedule holds more than in the run. The proof fails for attempts with tokens kept from a
         preemption: between two attempts a request holds nothing.
 
-        For a workload it is a `SecondsSchedule`: what every round did with every request, and when
-        it began. Durations and completions recomputed from it are those of the run. For a fleet it
-        is a `FleetSchedule` of these, all preemptive if any replica kept tokens in rounds.
+        For a workload it is a `SecondsSchedule`: when each round began, and what each request did
+        in it. Durations and completions recomputed from it are those of the run. For a fleet it is
+        a `FleetSchedule` with a schedule for each replica. In rounds, all of these are preemptive
+        schedules if a request on any replica kept its tokens in a preemption.
 
         Raises
         ------
@@ -377,7 +394,7 @@ class Run:
 
     @cached_property
     def preemptive_schedule(self) -> Any:
-        """Return the schedule of the rounds in which the tokens of each request came out, checked.
+        """Return the schedule that emits each token in its round of this run, after a check.
 
         In the round of its k-th token a request holds s_i + k or more, so no round of the schedule
         holds more than in the run. If no request was preempted with its tokens it is `schedule`.
@@ -394,9 +411,9 @@ class Run:
 
     @cached_property
     def total_latency(self) -> int | float:
-        """Return the sum of latencies: an integer in the round model, seconds otherwise.
+        """Return the sum of latencies: a whole number in the round model, seconds otherwise.
 
-        In the round model each latency counts by the weight of its request.
+        In the round model each latency is multiplied by the weight of its request.
 
         Raises
         ------
@@ -414,7 +431,10 @@ class Run:
 
     @property
     def mean_latency(self) -> float:
-        """Return `total_latency` over the number of requests, in rounds over the sum of weights."""
+        """Return the mean latency of a request, in rounds or seconds.
+
+        In the round model it is the weighted mean: `total_latency` / (sum of weights).
+        """
         instance = self.instance
         return self.total_latency / (
             len(self.problem) if instance is None else instance.total_weight
@@ -424,7 +444,7 @@ class Run:
 
     @cached_property
     def rounds(self) -> Rounds:
-        """Return the rounds that ran.
+        """Return one entry for each round that ran: number, clock times, memory and batch size.
 
         Raises
         ------
@@ -446,7 +466,9 @@ class Run:
         return Rounds(number, starts, ends, np.repeat(memory, rounds) + size * age, size)
 
     def memory_profile(self) -> IntArray:
-        """Return tokens stored in rounds 0 .. rounds_run, lost attempts included; entry 0 is 0.
+        """Return the KV tokens stored in each round, shape (rounds_run + 1,).
+
+        Entry r is for round r, and entry 0 is 0. Requests that are evicted later are included.
 
         Raises
         ------
@@ -483,9 +505,12 @@ PER_REQUEST = (
     "completion_times",
     "eviction_counts",
 )
-"""Fields of a `Run` with an entry for each request."""
+"""Names of the fields of `Run` that are arrays of shape (n,) with one entry for each request."""
 
 
 def _ages(rounds: IntArray) -> IntArray:
-    """Return for each round its position in its stretch, 0, 1, .., all stretches in a row."""
+    """Return the positions 0, 1, .. of rounds in their stretch, for all stretches in a row.
+
+    ``rounds`` has the number of rounds of each stretch.
+    """
     return np.arange(int(rounds.sum())) - np.repeat(np.cumsum(rounds) - rounds, rounds)

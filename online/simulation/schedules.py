@@ -19,11 +19,11 @@ from instances.problem.instance import ALLOW_ZERO_PROMPT_LENGTH
 
 
 class InternalError(AssertionError):
-    """The simulator produced a schedule that its checker refuses: a bug of this package."""
+    """Error: the schedule built from a run breaks a rule. This is a bug of this package."""
 
 
 class NoScheduleError(ValueError):
-    """No schedule of the requested kind has the completions of this run."""
+    """Error: no schedule of the requested kind has the completion times of the run."""
 
 
 def _refused(run: Any, reason: str) -> NoScheduleError:
@@ -46,7 +46,10 @@ def schedule_of(run: Any) -> Any:
 
 
 def preemptive_schedule_of(run: Any) -> Any:
-    """Return the schedule of the rounds in which tokens came out, see `Run.preemptive_schedule`."""
+    """Build the schedule that `Run.preemptive_schedule` returns, and check it.
+
+    It emits each output token in the same round as the run.
+    """
     run.require_completed()
     instance = _served_as(run.instance, run.prefill_rounds)
     if run.parts:
@@ -85,10 +88,10 @@ def _checked(run: Any, schedule: Any) -> Any:
 
 
 def _served_as(instance: Instance | None, prefill_rounds: int) -> Instance | None:
-    """Return an instance with the same rounds and memory in which every round emits a token.
+    """Return an instance without prefill rounds whose requests take the same rounds and memory.
 
-    Its requests have prompts shorter by ``prefill_rounds`` and outputs longer by as many, and keep
-    their ids. A prompt may become empty.
+    Prompts are shorter by ``prefill_rounds`` tokens and outputs longer by as many, so that every
+    round emits a token. Requests keep their ids. A prompt may become empty.
     """
     if instance is None or not prefill_rounds:
         return instance

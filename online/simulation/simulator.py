@@ -41,8 +41,8 @@ def simulate(  # noqa: PLR0913
 ) -> Run:
     """Run an online policy on one machine, or on each replica of a fleet with a router.
 
-    The run of each replica is that of the requests sent there. It can be repeated alone with the
-    seed in its record and the predictions drawn for the fleet.
+    With a router, each replica serves the requests sent to it. Its run can be repeated alone: with
+    these requests, the seed `Run.seed` of its part and the predictions drawn for the fleet.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _limits(
     max_rounds: int | None,
     should_stop: Callable[[], bool] | None,
 ) -> Limits:
-    """Check ``prefill_rounds`` and ``max_rounds``, and return the limits of the run."""
+    """Check ``prefill_rounds`` and ``max_rounds`` of `simulate`. Return the `Limits` of the run."""
     prefill_rounds = as_integer(prefill_rounds, None, "prefill_rounds", minimum=0, maximum=1)
     if prefill_rounds and memory_rule_of(source).unstored:
         reason = "is not 0, but the memory rule stores a token one round later"
@@ -154,7 +154,10 @@ def _reveal(
     predictions: PredictionModel | None,
     levels: Iterator[ServiceLevel | None],
 ) -> Reveal:
-    """Return a function from an arrival to the request that policies and routers see."""
+    """Return a function that makes, from an arrival, the request that policies and routers see.
+
+    It hides the true output length and adds a prediction of it and the service level.
+    """
     model = ExactPredictions() if predictions is None else predictions
     if isinstance(model, type) or not callable(getattr(model, "predict", None)):
         reason = "is not a prediction model, such as IntervalPredictions(1, 10)"
@@ -175,7 +178,10 @@ def _reveal(
 def _in_order(
     problem: Instance | Workload | None, level: AnyLevel | None
 ) -> Iterator[ServiceLevel | None]:
-    """Return an iterator of the service level of each request in order of appearance."""
+    """Return an iterator over the service levels of the requests, in order of arrival.
+
+    It yields None for each request if ``level`` is None.
+    """
     if level is None or isinstance(level, ServiceLevel):
         return itertools.repeat(level)
     if problem is None:
