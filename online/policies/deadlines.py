@@ -35,8 +35,8 @@ class EarliestDeadlineFirst(PriorityPolicy):
         """Prepare an empty queue of waiting requests for a new run."""
         super().reset(setup)
         self._batch_time = setup.batch_time
-        # Latest start at which each request is on time: its deadline less its time alone in the
-        # batch.
+        # _latest has the latest start with which each request meets its deadlines: deadline minus
+        # the time that it needs in a batch without other requests.
         self._latest: dict[int, float] = {}
         self._time = 0.0
 
@@ -46,7 +46,7 @@ class EarliestDeadlineFirst(PriorityPolicy):
         return self._latest[request.index] < self._time, deadline
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue requests by deadline, and note the latest start with which each is on time."""
+        """Queue requests by deadline, and compute the latest start with which each is on time."""
         self._time = state.time
         for request in requests:
             first, last = self._own_times(request)
@@ -82,7 +82,10 @@ class EarliestDeadlineFirst(PriorityPolicy):
         return min(wake, math.floor(latest) + 1) if now <= latest < math.inf else wake
 
     def _own_times(self, request: VisibleRequest) -> tuple[float, float]:
-        """Return the times to the first and to the last token in a batch without other requests."""
+        """Return the times from start to first and to last token, in rounds or seconds.
+
+        The request is assumed to be alone in the batch and to have its predicted output length.
+        """
         rounds, prompt = self._tokens.rounds(request.prediction.point), request.prompt_length
         if self._batch_time is None:
             return self._tokens.prefill_rounds + 1, rounds

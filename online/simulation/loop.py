@@ -46,7 +46,7 @@ FRUITLESS_LIFETIMES = 200
 """A run ends after `IDLE_EPOCHS` + this many times (longest s + o) rounds without any progress."""
 
 FRUITLESS_RETURNS = 100
-"""A run ends as a livelock when the same batch has occurred more often than this, unchanged."""
+"""Occurrences of the same batch, without progress between, after which a run is a livelock."""
 
 Reveal = Callable[[int, Arrival], VisibleRequest]
 """Type of functions that return what policies see of a request, given its index and `Arrival`."""

@@ -37,7 +37,7 @@ class GreedyFirstComeFirstServed(Policy):
         self._seen = -1
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue new requests by arrival time, and evicted ones by the present time."""
+        """Put new requests into the queue by arrival time, and evicted ones by the present time."""
         for request in requests:
             is_new = request.index > self._seen
             self._seen = max(self._seen, request.index)
@@ -45,7 +45,7 @@ class GreedyFirstComeFirstServed(Policy):
             heapq.heappush(self._queue, (time, request.index))
 
     def decide(self, state: State) -> Decision:
-        """Evict the last admitted until the next round fits, then admit in order of arrival."""
+        """Evict the requests admitted last until the next round fits, then admit waiting ones."""
         tokens = self._tokens
         excess = tokens.excess(state)
         evicted = tokens.last_admitted(state, excess)

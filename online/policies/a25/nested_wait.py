@@ -45,8 +45,8 @@ class NestedWait(Policy):
     Parameters
     ----------
     thresholds : Sequence[int] or int, default 1
-        n_1, .., n_m: for each segment, the prompts that its first stage needs to advance, and the
-        most of each of its stages that advance at once.
+        n_1, .., n_m. Segment k advances only if at least n_k prompts are at its first stage, and at
+        most n_k prompts of each of its stages advance at once.
     segment_ends : Sequence[int] or int, optional
         e_1 < .. < e_m: the last stage of each segment, in output tokens. e_m has no effect and may
         be left out.
@@ -76,7 +76,7 @@ class NestedWait(Policy):
             raise InvalidValueError(owner, "segment_ends", segment_ends, reason)
 
     def reset(self, setup: Setup) -> None:
-        """Prepare for a run in which no overflow has occurred yet."""
+        """Prepare a new run: memory has not overflowed yet, and more requests may arrive."""
         self.count = self._tokens = TokenCount(setup, holds=True)
         self._draining = self._overflowed = False
 
@@ -86,10 +86,13 @@ class NestedWait(Policy):
         return True
 
     def decide(self, state: State) -> Decision:
-        """Choose the segments that advance, evict on overflow, start prompts, hold the rest."""
+        """Choose the segments that advance, evict requests on overflow, start prompts.
+
+        All other requests are held: they keep their memory and do not advance.
+        """
         segments = len(self._thresholds)
-        # Running requests are listed in order of admission. They reach the first stage of each
-        # segment in this order too.
+        # ``boundary`` has, for each segment, the requests at its first stage in order of admission.
+        # They reached this stage in the same order.
         segment_of: dict[int, int] = {}
         boundary: list[list[int]] = [[] for _ in range(segments)]
         for index, running in state.running.items():
@@ -104,7 +107,8 @@ class NestedWait(Policy):
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             depth = max(depth, 1 + segment_of[next(iter(state.running))])
-        # Requests at the first stage of a segment that do not advance in the next round.
+        # ``left`` has the requests at the first stage of a segment that do not advance in the next
+        # round.
         left = {
             index
             for k, residents in enumerate(boundary)
@@ -121,7 +125,11 @@ class NestedWait(Policy):
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _make_room(self, state: State, left: set[int]) -> tuple[list[int], list[int]]:
-        """Return the indices to evict and to start; requests in ``left`` do not advance or grow."""
+        """Return the requests to evict and the requests to start.
+
+        ``left`` has the running requests at the first stage of a segment that do not advance in the
+        next round, so their memory does not grow.
+        """
         tokens = self._tokens
         planned = list(islice(state.waiting.values(), self._thresholds[0]))
         needs = [tokens.base(request.prompt_length) + 1 for request in planned]

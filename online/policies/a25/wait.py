@@ -64,8 +64,8 @@ class Wait(Policy):
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue for each type."""
         self.count = self._tokens = TokenCount(setup, holds=True)
-        # For each type: the prompts that wait for their prefill, as request index to ticket.
-        # Tickets are numbered in order of arrival or of return to the queue.
+        # _queues has, for each type, the prompts that wait for their prefill: request index ->
+        # ticket. Tickets are numbered in the order in which requests join a queue, new or evicted.
         self._queues: list[dict[int, int]] = [{} for _ in self._types]
         self._type_of: dict[int, int] = {}
         self._tickets = count()
@@ -88,7 +88,10 @@ class Wait(Policy):
         return True
 
     def decide(self, state: State) -> Decision:
-        """Choose the types that advance, evict on overflow, start prompts, hold other types."""
+        """Choose the types that advance, evict requests on overflow, start prompts.
+
+        Requests of all other types are held: they keep their memory and do not advance.
+        """
         chosen = {
             kind
             for kind, (_, threshold) in enumerate(self._types)
@@ -98,11 +101,11 @@ class Wait(Policy):
             return Decision(hold=list(state.running), wake=math.inf)
         if self._overflowed and state.running:
             chosen.add(self._type_of[next(iter(state.running))])
-        # The excess counts one token of growth for every running request, even if it pauses.
+        # `TokenCount.excess` counts one more token for every running request, even if it is held.
         evict = self._tokens.last_admitted(state, self._tokens.excess(state))
         self._overflowed = self._overflowed or bool(evict)
-        # No prompt starts in a round with evictions: as the last admitted, it would be evicted
-        # first.
+        # No prompt starts in a round with evictions. As the request admitted last it would be the
+        # first to be evicted.
         start = [] if evict else self._prefills(chosen, state)
         staying = [index for index in state.running if index not in evict]
         hold = [index for index in staying if self._type_of[index] not in chosen]
@@ -110,10 +113,10 @@ class Wait(Policy):
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _prefills(self, chosen: Iterable[int], state: State) -> list[int]:
-        """Take at most n_j prompts of each chosen type from its queue, in order, while they fit.
+        """Take prompts to start from the queues of the ``chosen`` types while they fit into memory.
 
-        At most n_j prompts of a type start at once, and either all running requests of the type
-        advance or none does. So no stage ever has more than n_j prompts.
+        At most n_j prompts of a type j start at once, in order of arrival, and either all running
+        requests of the type advance or none does. So no stage ever has more than n_j prompts.
         """
         candidates = sorted(
             (ticket, index)

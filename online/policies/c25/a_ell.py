@@ -13,7 +13,7 @@ from online.policy_interface.token_count import TokenCount
 from .a_min import AMin
 
 SWITCH_RATIO = (3 - math.sqrt(5)) / 2
-"""alpha* = 0.382: ratio lower / upper where the bounds of [C25] Theorems 5.1 and 5.2 are equal."""
+"""alpha* = 0.382: value of lower / upper for which the bounds on A_min and on A_l are equal."""
 
 
 @register_policy("a-ell")
@@ -35,7 +35,7 @@ class AEll(PriorityPolicy):
     """
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue; every request is planned by its lower bound again."""
+        """Prepare an empty queue. Every request is first planned by its lower bound."""
         super().reset(setup)
         self._promoted: set[int] = set()
         self._joined = 0
@@ -46,13 +46,19 @@ class AEll(PriorityPolicy):
         return self._joined
 
     def expected_output(self, request: VisibleRequest) -> int:
-        """Return the lower bound in tokens, or the upper one after the request's eviction."""
+        """Return the output length used for planning, tokens.
+
+        It is the lower bound of the prediction, and after an eviction the upper bound.
+        """
         if request.index in self._promoted:
             return request.prediction.upper
         return request.prediction.lower
 
     def sent_back(self, state: State) -> Iterable[int]:
-        """Return requests that have just generated their lower bound of tokens and are not done."""
+        """Return the running requests to evict.
+
+        They have just generated as many tokens as their lower bound and are not finished.
+        """
         found = [index for index in self._overdue if index not in self._promoted]
         back = []
         for index in sorted(found, key=lambda index: (self._spans[index][0], index)):

@@ -45,8 +45,8 @@ class AMax(PriorityPolicy):
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
         if self.fit == "peaks":
-            # Overdue requests have more output than their upper bounds. There are none if the
-            # predictions hold.
+            # Overdue requests have generated more tokens than their upper bounds. None has done so
+            # if the predictions are right.
             late = [self._spans[index] for index in self._overdue]
             reserved = self._reserved + sum(held + end - begun for begun, end, held in late)
             if reserved + base + rounds > self._memory_limit:

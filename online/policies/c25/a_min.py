@@ -74,13 +74,14 @@ class AMin(PriorityPolicy):
         self.overdue = overdue
 
     def reset(self, setup: Setup) -> None:
-        """Prepare a run in which every bound o~ is the lower end of the prediction again."""
+        """Prepare a new run. The bound o~ of a request is at first its predicted lower bound."""
         super().reset(setup)
         self._rng = setup.rng
         self._bounds: dict[int, int] = {}
         # _groups has, for each lower bound o~, a list of the requests that may be evicted: all
-        # running ones, under "reserve" only the overdue. _place has each request's position in its
-        # list. Lists allow uniform draws, positions allow removal by a swap with the last entry.
+        # running requests, but only the overdue ones under "reserve". _place has the position
+        # of each request in its list. Lists allow uniform draws, positions allow removal by a swap
+        # with the last entry.
         self._groups: dict[int, list[int]] = {}
         self._place: dict[int, int] = {}
 
@@ -104,7 +105,7 @@ class AMin(PriorityPolicy):
     def _count(self, index: int, base: int, rounds: int, start: int) -> None:
         super()._count(index, base, rounds, start)
         if self.overdue == "grow":
-            # The request has started and may be evicted from now on.
+            # The request has just started. Under "grow" it may be evicted from now on.
             self._join(index)
 
     def eviction_order(self, state: State) -> Iterator[int]:
@@ -114,8 +115,9 @@ class AMin(PriorityPolicy):
             group = self._groups[bound]
             index = group[int(self._rng.integers(len(group)))]
             if self.overdue == "reserve":
-                # Accept the drawn request with a chance in proportion to log(1 + 1/size). This is
-                # largest for the size s + o~, since overdue requests hold no less.
+                # Accept the drawn request with a probability in proportion to log(1 + 1/z) if it
+                # holds z tokens. Overdue requests hold at least s + o~ tokens, so the largest value
+                # is log(1 + 1/(s + o~)).
                 running = state.running[index]
                 most = math.log1p(1 / (bound + running.request.prompt_length))
                 if self._rng.random() * most >= math.log1p(1 / self._tokens.held(running)):
@@ -123,7 +125,10 @@ class AMin(PriorityPolicy):
             yield index
 
     def decide(self, state: State) -> Decision:
-        """Evict, then start; under ``"reserve"`` start, then evict overdue requests."""
+        """Evict requests on overflow, then start waiting ones.
+
+        Under ``"reserve"`` start waiting requests first, then evict overdue ones.
+        """
         if self.overdue == "grow":
             return super().decide(state)
         now = state.round_index
@@ -145,8 +150,8 @@ class AMin(PriorityPolicy):
         index = running.request.index
         self._leave(index)
         generated = running.output_tokens
-        # A request that is not done after `generated` tokens has at least one more. The proof of
-        # "reserve" needs a bound that increases.
+        # A request that is not finished after `generated` tokens has at least one token to come.
+        # The proof for "reserve" needs a lower bound that increases.
         known = generated + 1 if self.overdue == "reserve" else generated
         self._bounds[index] = max(self._bounds[index], known)
 

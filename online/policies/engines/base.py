@@ -16,7 +16,7 @@ from .orders import ORDERS, WaitingQueue
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class EnginePolicy(Policy):
-    """Policies that imitate a serving engine: a waiting queue in an order, and preemption.
+    """Base class of policies that imitate a serving engine, with a sorted queue and preemption.
 
     A preempted request may keep the output tokens that it has generated.
 
@@ -30,8 +30,8 @@ class EnginePolicy(Policy):
     Attributes
     ----------
     may_prefill_alone : bool
-        Whether the policy can run with prefill rounds as in [A25], which process a prompt and emit
-        no token.
+        Whether the policy can run with ``prefill_rounds=1`` ([A25]), where the first round of a
+        request processes its prompt and emits no token.
     """
 
     preempts = True
@@ -73,17 +73,25 @@ class EnginePolicy(Policy):
             self._kept.pop(request.index, None)
 
     def _place(self, index: int) -> int | None:
-        """Return the rank of a request among equal queue keys; None ranks it by arrival."""
+        """Return the rank of a request among those with equal keys in the waiting queue.
+
+        None means the order of arrival.
+        """
         return None
 
     def _prompt(self, index: int) -> int:
-        """Return the tokens to process before a request emits: its prompt and kept output."""
+        """Return the number of tokens to process before a request emits its next token.
+
+        These are its prompt tokens and the output tokens that it kept when it was preempted.
+        """
         return self._requests[index].prompt_length + self._kept.get(index, 0)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReservingPolicy(EnginePolicy):
-    """An engine that reserves memory for the longest output of a request, in the instance's blocks.
+    """Base class of engine policies that reserve memory for the longest output of a request.
+
+    Memory is counted by the memory rule of the instance.
 
     Parameters
     ----------
@@ -106,14 +114,17 @@ class ReservingPolicy(EnginePolicy):
         self._rule, self._limit = setup.memory_rule, setup.memory_rule.limit(setup.memory_limit)
 
     def _longest_output(self, request: VisibleRequest, room: int) -> int:
-        """Return the longest output of a request, tokens; prompt and output fit in ``room``."""
+        """Return the longest output, in tokens, for which memory is reserved for a request.
+
+        It is reduced so that prompt and output together are at most ``room`` tokens.
+        """
         most = self.max_new_tokens or request.prediction.upper
         return max(0, min(most, room - request.prompt_length))
 
     def _memory(self, running: RunningRequest, round_index: int) -> int:
-        """Return the tokens that a running request holds after round ``round_index``.
+        """Return the memory, in tokens, that a running request holds after round ``round_index``.
 
-        It is assumed to advance in every round until then.
+        The request is assumed to advance in every round until that round.
         """
         tokens = running.request.prompt_length + running.rounds_run(round_index)
         return self._rule.held(tokens - self._rule.unstored)
@@ -121,16 +132,17 @@ class ReservingPolicy(EnginePolicy):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ServingPolicy(EnginePolicy):
-    """An engine that admits by free memory, without output lengths, first come, first served.
+    """Base class of engine policies that admit requests by free memory, without output lengths.
 
     A waiting request is admitted if two conditions hold. Its whole prompt and one output token fit
     while a share ``watermark`` of M stays free, and fewer than ``max_num_seqs`` requests are in the
     batch. If the next round would exceed M, the request that arrived last is sent back to its place
-    in the queue, and so on until the round fits. ``order`` may replace first come, first served.
+    in the queue, and so on until the round fits. The queue is first come, first served, unless
+    ``order`` is another order.
 
-    Memory is counted in tokens, as the engines do with blocks of one token. On an empty machine the
-    first request of the queue is admitted whatever the watermark is: the engines would refuse a
-    request that does not fit under it.
+    Memory is counted in tokens, as in the engines with blocks of one token. On an empty machine the
+    first request of the queue is admitted even if it leaves less than the watermark free. The
+    engines would refuse such a request.
 
     Parameters
     ----------
@@ -154,17 +166,18 @@ class ServingPolicy(EnginePolicy):
         self.preempts = self.preemption == "recompute"
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue and the memory that admission may use."""
+        """Prepare an empty queue, and compute the tokens of memory that admission may use."""
         super().reset(setup)
         self.count = self._tokens = TokenCount(setup, holds=True)
-        # An exact fraction of the limit: a watermark of 0.01 is 1/100, not the nearest float.
+        # Tokens that admission leaves free. The share is an exact fraction: a watermark of 0.01 is
+        # 1/100, not the nearest float.
         left_free = int(as_fraction(self.watermark, "policy", "watermark") * self._tokens.limit)
         self._ceiling = self._tokens.limit - left_free
 
     def _admits(self, memory: int, batch: int) -> bool:
-        """Return whether the first waiting request fits into a batch.
+        """Return whether the first waiting request can be added to the batch of the next round.
 
-        ``memory`` is the number of tokens, ``batch`` the number of requests in it.
+        Without it, the batch has ``batch`` requests, which hold ``memory`` tokens.
         """
         if not self._queue or batch >= self.max_num_seqs:
             return False
@@ -176,7 +189,11 @@ class ServingPolicy(EnginePolicy):
         return base + self._kept.get(index, 0) + 1
 
     def _sent_back(self, state: State, indices: Iterable[int], **others: Any) -> Decision:
-        """Return a decision that evicts these requests, or preempts them under ``"recompute"``."""
+        """Return a decision that sends the running requests ``indices`` back to the queue.
+
+        They lose their output tokens, or keep them if ``preemption`` is ``"recompute"``. ``others``
+        are further fields of the `Decision`.
+        """
         if self.preemption == "restart":
             return Decision(evict=list(indices), **others)
         self._kept |= {index: state.running[index].output_tokens for index in indices}

@@ -6,18 +6,20 @@ from collections import OrderedDict
 
 
 class BlockPool:
-    """Free blocks of the KV cache, and the tokens that they still hold of requests that left.
+    """Free blocks of the KV cache, and which requests' tokens they still contain.
 
-    A block keeps the tokens of the request that filled it until it is handed out to another. Empty
-    blocks are handed out first, then the blocks freed longest ago. Of one request the last block
-    goes before the first, so that a returning request finds the beginning of its tokens.
+    A freed block keeps the tokens of its request until it is handed out again. Empty blocks are
+    handed out first, then the blocks freed longest ago. Among the blocks of one request, the last
+    is handed out before the first. So a preempted request that returns finds the first part of its
+    tokens.
 
     Parameters
     ----------
     blocks : int
         Number of blocks of the machine, all of them free and empty.
     keeps : bool
-        Whether the tokens of freed blocks may be found again; if not, only numbers are counted.
+        Whether a request that returns may find its tokens in freed blocks. If not, the pool only
+        counts free blocks.
     """
 
     def __init__(self, blocks: int, *, keeps: bool) -> None:
@@ -27,7 +29,7 @@ class BlockPool:
         self._filled: OrderedDict[tuple[int, int], None] = OrderedDict()
 
     def take(self, blocks: int) -> None:
-        """Hand out so many free blocks; at least so many must be free."""
+        """Hand out ``blocks`` free blocks, whose tokens are lost. At least as many must be free."""
         self.free -= blocks
         if not self._keeps:
             return
@@ -37,7 +39,10 @@ class BlockPool:
             self._filled.popitem(last=False)
 
     def give_back(self, owner: int, blocks: int, filled: int) -> None:
-        """Free the blocks of a request; its first ``filled`` blocks may be found again."""
+        """Free all ``blocks`` blocks of request ``owner``.
+
+        The first ``filled`` of them are full of its tokens, which it may find again if it returns.
+        """
         self.free += blocks
         if not self._keeps:
             return
@@ -46,7 +51,10 @@ class BlockPool:
             self._filled[owner, position] = None
 
     def found(self, owner: int, most: int) -> int:
-        """Return how many first blocks of a request still hold its tokens, at most ``most``."""
+        """Return how many of the first ``most`` blocks of request ``owner`` it could find again.
+
+        These are the free blocks from its first one on that still contain its tokens.
+        """
         count = 0
         if self._keeps:
             while count < most and (owner, count) in self._filled:
@@ -54,7 +62,7 @@ class BlockPool:
         return count
 
     def reclaim(self, owner: int, blocks: int) -> None:
-        """Hand the first blocks of a returning request, which still hold its tokens, back to it."""
+        """Hand the first ``blocks`` blocks of a returning request back to it, with its tokens."""
         self.free -= blocks
         for position in range(blocks):
             del self._filled[owner, position]

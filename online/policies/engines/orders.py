@@ -27,7 +27,10 @@ def output_class(request: VisibleRequest) -> int:
 
 
 def deadline(request: VisibleRequest) -> Key:
-    """Return the earlier deadline, of first or last token: a Fraction, or infinity if none."""
+    """Return the earlier of the deadlines for first and last token, in rounds or seconds.
+
+    It is an exact Fraction, or infinity if the request has no deadline.
+    """
     time = min(request.first_token_deadline, request.deadline)
     return Fraction(time) if math.isfinite(time) else time
 
@@ -41,40 +44,40 @@ ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
     "priority": output_class,
     "deadline": deadline,
 }
-"""Key of a waiting request for each order, smallest first: tokens, a class number or a time.
+"""Sort key of a waiting request, by name of the order. The smallest key is served first.
 
-Requests carry no priority. Under ``"priority"`` the key is `output_class`, the priority that a
-predictor of short and long outputs would give them.
+Keys are tokens, a time, or for ``"priority"`` the class of the predicted output (`output_class`).
+This class stands for a priority by a predictor of output lengths, as requests have no priorities.
 """
 
 
 class WaitingQueue:
     """Waiting requests in ascending order of a key; equal keys in order of arrival.
 
-    After w units of waiting time the key of a request is its value in `ORDERS` less ``ageing`` w.
-    As the keys of all waiting requests fall equally, their order never changes. It is that of the
-    value in `ORDERS` plus ``ageing`` times the arrival time. With ``ageing`` > 0 no request
-    starves: if the values of two requests differ by d, the later one goes first only if it arrives
-    less than d / ``ageing`` after the other. Predicted lengths are the points of the predictions,
-    which do not change after arrival.
+    After a waiting time w (rounds or seconds) the key of a request is its value in `ORDERS` minus
+    ``ageing`` w. The keys of all waiting requests fall at the same rate, so their order never
+    changes. It can be computed at arrival: sort by value in `ORDERS` + ``ageing`` x arrival time.
+    With ``ageing`` > 0 no request starves: if the values of two requests differ by d, the later one
+    goes first only if it arrives less than d / ``ageing`` after the other. The output length of a
+    request is the point of its prediction, which does not change after its arrival.
 
     Parameters
     ----------
     order : str
         A name of `ORDERS`.
     ageing : float
-        Fall of the key for each unit of waiting time, >= 0: tokens or classes a round, or a second
-        in continuous time. It has no effect under ``"fcfs"``.
+        Amount by which the key falls per unit of waiting time, >= 0. The unit is tokens or classes
+        per round, or per second in continuous time. It has no effect under ``"fcfs"``.
     """
 
     def __init__(self, order: str, ageing: float) -> None:
         self._base = ORDERS[order]
-        # Exact fractions: rounded floats could make equal keys differ.
+        # Keys are exact fractions. With rounded floats, keys that should be equal could differ.
         self._weight = as_fraction(ageing if order != "fcfs" else 0, "policy", "ageing")
         self._heap: list[tuple[Key, int, int]] = []
 
     def key(self, request: VisibleRequest) -> tuple[Key, int]:
-        """Return the sort key of a request; the request with the smallest is served first."""
+        """Return the sort key of a request. The request with the smallest key is served first."""
         base: Key = self._base(request)
         if self._weight:
             base += self._weight * Fraction(request.arrival_time)
@@ -85,14 +88,14 @@ class WaitingQueue:
 
     @property
     def head(self) -> int:
-        """Index of the request to be served first; the queue must not be empty."""
+        """Index of the request to be served next. The queue must not be empty."""
         return self._heap[0][2]
 
     def push(self, request: VisibleRequest, place: int | None = None) -> None:
-        """Add a request; ``place`` is its rank among equal keys, None that of its arrival."""
+        """Add a request. Equal keys are sorted by ``place``; None means the order of arrival."""
         key, index = self.key(request)
         heapq.heappush(self._heap, (key, index if place is None else place, index))
 
     def pop(self) -> int:
-        """Remove the request to be served first and return its index."""
+        """Remove the request to be served next, and return its index."""
         return heapq.heappop(self._heap)[2]

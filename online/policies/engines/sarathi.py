@@ -16,9 +16,9 @@ from .base import ServingPolicy
 class Sarathi(ServingPolicy):
     """Decodes first, then chunks of prompts under a budget of tokens a round.
 
-    The rule of Sarathi-Serve has three steps in each round. Every request whose prompt is processed
-    decodes, which costs one token of the budget ``chunk_size``. The rest of the budget goes to
-    prompts that are partly processed, in order of arrival. What then remains goes to waiting
+    The rule of Sarathi-Serve has three steps in each round. Every running request with a completed
+    prompt decodes, which costs one token of the budget ``chunk_size``. The rest of the budget goes
+    to prompts that are partly processed, in order of arrival. What then remains goes to waiting
     requests. They are admitted in the order of the queue while the watermark of memory stays free
     and the batch has fewer than ``max_num_seqs`` requests.
 
@@ -51,7 +51,10 @@ class Sarathi(ServingPolicy):
     chunk_size: int = ranged(512, minimum=1)
 
     def decide(self, state: State) -> Decision:
-        """Divide the round's token budget among decodes, started prompts and new requests."""
+        """Divide the tokens of a round (``chunk_size``) among decodes and prompts.
+
+        Decodes come first, then prompts that are partly processed, then those of waiting requests.
+        """
         running, batch = state.running, sorted(state.running)
         in_progress = [index for index in batch if running[index].prompt_left]
         memory, evicted = self._tokens.memory(state), list[int]()
@@ -72,15 +75,19 @@ class Sarathi(ServingPolicy):
             evicted.append(latest)
             memory -= self._tokens.held(running[latest])
         started = [] if evicted else self._begun(len(batch), needed, budget, prefill)
-        # Each prompt gets the same tokens in every round until a prompt is finished or a request
-        # ends, so no decision is needed before.
+        # Each prompt gets the same number of tokens in every round until a prompt is finished or a
+        # request ends. No decision is needed before that.
         changes = evicted or finished or any(prefill[i] == self._prompt(i) for i in started)
         emptied = len(evicted) == len(running) and not started
         wake = state.round_index + 1 if changes and not emptied else math.inf
         return self._sent_back(state, evicted, start=started, prefill=prefill, wake=wake)
 
     def _begun(self, batch: int, memory: int, budget: int, prefill: dict[int, int]) -> list[int]:
-        """Admit waiting requests within the rest of the budget; add their tokens to ``prefill``."""
+        """Return the waiting requests to admit, and add their prompt tokens to ``prefill``.
+
+        ``batch`` requests run already and hold ``memory`` tokens. ``budget`` is the number of
+        tokens that the round may still process.
+        """
         started: list[int] = []
         while budget and self._admits(memory, batch + len(started)):
             index = self._queue.pop()

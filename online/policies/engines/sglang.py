@@ -16,24 +16,24 @@ from .base import ReservingPolicy
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
 DECAY_ROUNDS = 600
-"""Decode rounds in which the reserved share of future outputs falls from 0.7 to 0.14 times 0.7."""
+"""Decode rounds in which the share of future outputs with reserved memory falls to the least."""
 
 RETRACT_ROUNDS = 20
-"""Future tokens of each request that the reserved share covers after a preemption."""
+"""After a preemption the reserved share counts this many tokens per request as already emitted."""
 
 LONGEST_ESTIMATE = 4096
-"""Largest number of output tokens of one request for which admission reserves memory."""
+"""Largest number of future output tokens of a request for which admission reserves memory."""
 
 
 @dataclass
 class _Room:
-    """Memory and prompt tokens left for a batch of prompts that is being built.
+    """Memory and prompt tokens that are left while the prompts of a round are chosen.
 
-    All numbers are tokens. ``available`` is the memory that running requests leave. ``reserved`` is
-    the part of it for the prompts of the batch and for the output still to come. ``taken`` is the
-    part of ``reserved`` for the prompts of the batch. ``most`` and ``chunk`` are what is left of
-    ``max_prefill_tokens`` and of ``chunked_prefill_size``. ``ends`` has, for each request, its
-    output tokens still to come and the tokens that it holds.
+    All numbers are tokens. ``available`` is the memory not held by decoding requests. ``reserved``
+    is the part of ``available`` reserved for the chosen prompts and for future outputs. ``taken``
+    is the part of ``reserved`` for the chosen prompts. ``most`` and ``chunk`` are what is left of
+    the limits ``max_prefill_tokens`` and ``chunked_prefill_size``. ``ends`` has, for each request,
+    the output tokens that it may still emit and the tokens that it holds.
     """
 
     available: int
@@ -45,16 +45,20 @@ class _Room:
 
     @property
     def free(self) -> float:
-        """Tokens of memory that admission may still use."""
+        """Memory, in tokens, that is neither held nor reserved: admission may still use it."""
         return self.available - self.reserved
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a limit on prompt tokens is reached although memory is free."""
+        """Whether a limit on the prompt tokens of the round is reached, but memory is left."""
         return self.free > 0 and min(self.most, self.chunk) <= 0
 
     def take(self, tokens: int, block: int, longest: int) -> None:
-        """Reserve memory for a prompt of ``tokens`` in whole blocks, a block and an output."""
+        """Reserve memory for a prompt and its output, and count it in the limits.
+
+        ``tokens`` is the prompt in whole blocks, ``block`` the size of a block, which is added once
+        more, and ``longest`` the longest output.
+        """
         self.taken += tokens + block
         self.reserved += tokens + block + min(longest, LONGEST_ESTIMATE)
         self.most -= tokens
@@ -146,13 +150,14 @@ class SGLang(ReservingPolicy):
         super().__post_init__()
         self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
-        # Shares of future outputs to reserve. They are floats, since the engine computes in floats.
+        # First and least share of future outputs with reserved memory, and its fall per decode
+        # round. They are floats, since the engine computes in floats.
         self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
         self._least_ratio = self._first_ratio * LEAST_SHARE
         self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue, and the first share of future outputs to reserve.
+        """Prepare an empty queue, and set the reserved share of future outputs to its first value.
 
         Raises
         ------
@@ -168,9 +173,9 @@ class SGLang(ReservingPolicy):
         self._full = False
         self._chunked: int | None = None
         self._prefilled: list[int] = []
-        # _decodes counts decode rounds. _end_of has, for each decoding request, the count at which
-        # it reaches its longest output. This number is fixed, since every decode round emits one
-        # token for each request.
+        # _decodes counts decode rounds. _end_of has, for each decoding request, the value of this
+        # count at which the request reaches its longest output. That value does not change, since
+        # each decode round emits one token for each decoding request.
         self._decodes = 0
         self._end_of: dict[int, int] = {}
         self._decoding = self._mixed = False
@@ -179,14 +184,14 @@ class SGLang(ReservingPolicy):
         self._set_ratio(self._first_ratio, 0)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue requests; after idle time, reset the share of future outputs to reserve."""
+        """Queue requests. If the machine was idle, reset the reserved share of future outputs."""
         if self._idle_since is not None and state.time > self._idle_since:
             self._set_ratio(self._first_ratio, self._decodes)
         self._idle_since = None
         super().arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove finished requests; the batch is no longer marked full."""
+        """Remove finished requests. The batch is then no longer marked full: requests may join."""
         for request in requests:
             if self._end_of.pop(request.index, None) is None:
                 self._prefilled.remove(request.index)
@@ -206,8 +211,8 @@ class SGLang(ReservingPolicy):
         self._decoding = not batch or self._mixed
         if batch:
             if self._mixed:
-                # The reserved share of future outputs does not fall in a round that also processes
-                # prompts.
+                # This round also processes prompts. The reserved share of future outputs falls only
+                # in rounds of decodes, so it stays.
                 self._set_ratio(self._ratio_now(), self._decodes + 1)
             started = [index for index in batch if index not in state.running]
             held = [] if self._mixed else [i for i in state.running if i not in batch]
@@ -220,17 +225,18 @@ class SGLang(ReservingPolicy):
         return Decision(preempt=retracted, wake=now + takes_time if again else math.inf)
 
     def _count(self, now: int) -> None:
-        """Add the decode rounds since the last decision to the count of decode rounds."""
+        """Add the decode rounds since the last decision to their count ``_decodes``."""
         if self._decoding:
             self._decodes += now - self._round
         self._round = now
 
     def _join(self, state: State) -> None:
-        """Move requests whose prompts were processed in the last round to those that decode."""
+        """Count requests whose prompts the last round finished among the decoding requests."""
         if self._chunked is not None or not self._end_of or self._mixed:
-            # The batch is no longer marked full in three cases. After a round with a cut prompt,
-            # the engine counts this prompt as a request that left the batch. If no request decoded
-            # before, or decodes were mixed with prompts, the engine builds a new batch.
+            # The mark that the batch is full is removed in three cases. After a round with a cut
+            # prompt, the engine counts this prompt as a request that left the batch. If no request
+            # decoded before the round, or its decodes were mixed with prompts, the engine builds a
+            # new batch.
             self._full = False
         joined = {}
         for index in self._prefilled:
@@ -243,7 +249,8 @@ class SGLang(ReservingPolicy):
         return next(self._places)
 
     def _longest(self, index: int) -> int:
-        # The engine keeps one block and one token of its memory free.
+        # The longest output is one that fits into memory, of which the engine keeps one block and
+        # one token free.
         request, block = self._requests[index], self._rule.block_size
         rounding = self._rule.held(request.prompt_length) - request.prompt_length
         return self._longest_output(request, self._limit - rounding - block - 1)
@@ -260,13 +267,16 @@ class SGLang(ReservingPolicy):
         return self._ratio
 
     def _reserved(self) -> float:
-        """Return the tokens of memory reserved for outputs of the requests that decode."""
+        """Return the memory, in tokens, reserved for future outputs of the decoding requests."""
         ratio = 1.0 if self.ignore_eos else self._ratio_now()
         left = (max(end - self._decodes, 0) for end in self._end_of.values())
         return sum([min(tokens, LONGEST_ESTIMATE) * ratio for tokens in left])
 
     def _prompts(self, state: State) -> dict[int, int]:
-        """Return the prompt tokens of the next round by request; empty if it processes none."""
+        """Return how many prompt tokens of each request the next round processes.
+
+        The result is empty if the next round should be a round of decodes.
+        """
         if self._chunked is None and (self._full or not self._queue):
             return {}
         slots = self.max_running_requests - len(self._end_of)
@@ -292,13 +302,18 @@ class SGLang(ReservingPolicy):
         return batch
 
     def _continue(self, index: int, left: int, room: _Room, batch: dict[int, int]) -> None:
-        """Add the next part of a prompt cut in the last round to the round of prompts."""
+        """Add the next part of the prompt that was cut in the last round to ``batch``.
+
+        ``left`` is the number of its tokens not yet processed. ``batch`` has the prompt tokens of
+        the next round by request, ``room`` what memory and limits leave for it.
+        """
         # Only the processed part of the prompt counts as held memory here. Memory for the rest is
-        # reserved as it is processed, even if the request holds it already.
+        # reserved when it is processed, even if the memory rule already counts the whole prompt.
         room.available -= self._rule.held(self._prompt(index) - left)
         chunk = int(room.chunk)
         fitting = min(chunk, int(room.free))
-        # At least one token, since mixed decodes may use up the whole limit on prompt tokens.
+        # Process at least one token, since decodes in the same round may use up the limit on prompt
+        # tokens.
         batch[index] = tokens = min(left, max(1, fitting if fitting > 0 else chunk))
         longest = 0
         if tokens == left:
@@ -308,7 +323,11 @@ class SGLang(ReservingPolicy):
         room.take(self._rule.held(tokens), self._rule.block_size, longest)
 
     def _begin(self, room: _Room, batch: dict[int, int]) -> bool:
-        """Add the first waiting request to the prompts; return whether another may follow."""
+        """Add the prompt of the first waiting request to ``batch``, if it fits.
+
+        Return whether another request may follow. ``batch`` has the prompt tokens of the next round
+        by request, ``room`` what memory and limits leave for it.
+        """
         index, block = self._queue.head, self._rule.block_size
         longest, tokens = self._longest(index), self._prompt(index)
         paged = self._rule.held(tokens)
@@ -338,7 +357,11 @@ class SGLang(ReservingPolicy):
         return room.free > 0
 
     def _fits_to_the_end(self, index: int, needed: int, room: _Room, batch: dict[int, int]) -> bool:
-        """Return whether memory suffices until this and all other requests have ended."""
+        """Return whether memory suffices until request ``index`` and all others have ended.
+
+        Every request is assumed to reach its longest output. The others decode, or have their
+        prompts in ``batch``. ``needed`` is the memory for the prompt of the request, in tokens.
+        """
 
         def end_of(one: int) -> tuple[int, int]:
             longest = self._longest(one)
@@ -355,8 +378,8 @@ class SGLang(ReservingPolicy):
             room.ends = sorted((end for end in ends if end[0] > 0), key=lambda end: end[0])
         elif (end := end_of(index))[0] > 0:
             places = (i for i, (left, _) in enumerate(room.ends) if end[0] <= left)
-            # Entries are sorted by remaining output, but a new longest one goes before the last
-            # entry, as in the engine.
+            # The entries (remaining output, tokens held) are sorted by remaining output. But an
+            # entry longer than all others goes before the last one, as in the engine.
             room.ends.insert(next(places, max(len(room.ends) - 1, 0)), end)
         free -= needed
         for ended, (left, held) in enumerate(room.ends):
@@ -367,7 +390,10 @@ class SGLang(ReservingPolicy):
         return True
 
     def _decodes_fit(self, state: State, batch: dict[int, int]) -> bool:
-        """Return whether memory suffices for all decodes in the same round as these prompts."""
+        """Return whether some requests decode and all can do so in the round of these prompts.
+
+        ``batch`` has the prompt tokens of the round by request. Memory must suffice for both.
+        """
         after = sum(self._memory(state.running[i], state.round_index + 1) for i in self._end_of)
         for index, tokens in batch.items():
             stored = self._prompt(index)
@@ -380,15 +406,19 @@ class SGLang(ReservingPolicy):
         return bool(self._end_of) and after <= self._limit
 
     def _retract(self, state: State) -> list[int]:
-        """Choose requests to preempt so that the others can decode; set the reserved share."""
+        """Return the requests to preempt so that memory suffices for the others to decode.
+
+        If there are any, set the reserved share of future outputs by those that stay.
+        """
         now = state.round_index
         batch = [state.running[index] for index in self._end_of]
         excess = sum(self._memory(one, now + 1) for one in batch) - self._limit
         if excess <= 0:
             return []
         stay = [(one.output_tokens, one) for one in batch]
-        # Requests are retracted from the end of this list. The sort is stable, so of equal requests
-        # the last of the batch is retracted first.
+        # Requests are retracted (preempted) from the end of this list: fewest output tokens first,
+        # then the longest prompt. The sort is stable, so of equal requests the last of the batch is
+        # retracted first.
         stay.sort(key=lambda pair: (-pair[0], pair[1].request.prompt_length))
         retracted: list[int] = []
         while excess > 0 and len(stay) > 1:
@@ -399,7 +429,7 @@ class SGLang(ReservingPolicy):
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}
         emitted = sum(tokens + RETRACT_ROUNDS for tokens, _ in stay)
         longest = sum(self._longest(index) for index in self._end_of)
-        # The reserved share of future outputs does not fall in the round of a preemption.
+        # Set the reserved share of future outputs. Its fall begins one decode round later.
         self._set_ratio(min(1.0, emitted / (longest + 1)), self._decodes + 1)
         self._full = False
         return retracted

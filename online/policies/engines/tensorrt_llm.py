@@ -82,7 +82,10 @@ class TensorRTLLM(ReservingPolicy):
         self._returned = 0
 
     def _place(self, index: int) -> int | None:
-        """Return a rank before all others for a paused request under ``"fcfs"``, else None."""
+        """Return the rank of a request among those with equal keys in the waiting queue.
+
+        Under ``"fcfs"`` a paused request goes before all others. None means the order of arrival.
+        """
         if index not in self._kept or self.order != "fcfs":
             return None
         self._returned += 1
@@ -95,7 +98,7 @@ class TensorRTLLM(ReservingPolicy):
         super().complete(requests, state)
 
     def decide(self, state: State) -> Decision:
-        """Pause requests that do not fit, run the decodes, and admit waiting requests."""
+        """Pause running requests if memory overflows, let the others decode, admit waiting ones."""
         now = state.round_index
         paused: list[int] = []
         memory = sum(self._memory(one, now + 1) for one in state.running.values())
@@ -119,7 +122,10 @@ class TensorRTLLM(ReservingPolicy):
         return Decision(start=started, hold=held, preempt=paused, wake=wake)
 
     def _admitted(self, state: State, memory: int) -> list[int]:
-        """Return the requests to admit if the running ones need ``memory`` tokens next round."""
+        """Return the waiting requests to start in the next round.
+
+        ``memory`` is the number of tokens that the running requests hold in that round.
+        """
         if state.running and self.capacity_scheduler_policy == "STATIC_BATCH":
             return []
         budget, reserved = self.max_num_tokens - len(state.running), sum(self._reserved.values())
@@ -147,11 +153,11 @@ class TensorRTLLM(ReservingPolicy):
         return reserved + self._reservation(index) <= self._limit
 
     def _first_memory(self, index: int) -> int:
-        """Return the tokens that a waiting request holds in the round in which it starts."""
+        """Return the memory, in tokens, that a waiting request holds in its first round."""
         return self._rule.held(self._prompt(index) + 1 - self._rule.unstored)
 
     def _reservation(self, index: int) -> int:
-        """Return the tokens that a request holds when it has its longest output."""
+        """Return the memory, in tokens, that a request holds when it reaches its longest output."""
         request = self._requests[index]
         output = self._longest_output(request, self._limit)
         output = max(output, self._kept.get(index, 0) + 1)

@@ -15,26 +15,26 @@ from .block_pool import BlockPool
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """State of a request in the engine: its tokens, its blocks and its prefill.
+    """State of a request in the engine: tokens processed, blocks held, progress of its prefill.
 
     Attributes
     ----------
     request : VisibleRequest
         The request.
     index : int
-        Its index in decisions.
+        Number of the request in a `Decision`.
     length : int
         Tokens of its prompt and of its output so far.
     computed : int
-        Tokens of ``length`` that are processed and stored.
+        How many of these tokens are processed and stored.
     blocks : int
-        Blocks that it holds.
+        Number of memory blocks that it holds.
     tokens_on_end : int
-        Consecutive rounds, up to the last one, in which it emitted a token.
+        Number of consecutive rounds, up to the last round, in which it emitted a token.
     in_prefill : bool
-        Whether the last step that processed tokens of it left some of ``length`` unprocessed.
+        Whether the last step that processed some of its tokens left others unprocessed.
     finished_at : float or None
-        Time of its last token, which the engine may not know yet; None before.
+        Time of its last token, which the engine may not know yet. None before that time.
     """
 
     request: VisibleRequest
@@ -143,33 +143,38 @@ class VLLM(EnginePolicy):
         rule = setup.memory_rule
         self._size = rule.block_size
         self._in_chunks = rule.prompt_allocation == "chunks"
-        # 1 if a request stores its newest output token in the step that emits it, 0 if in the next.
+        # _newest is 1 if a request stores its newest output token in the step that emits the token,
+        # and 0 if it does so in the next step.
         self._newest = 1 - rule.unstored
         blocks = setup.memory_limit // self._size
         self._pool = BlockPool(blocks, keeps=self.prefix_caching)
-        # Blocks that admission leaves free. As in the engine, the share applies to one block more,
-        # its reserved null block, and the product is a float.
+        # Number of blocks that admission leaves free. As in the engine, the share ``watermark``
+        # applies to one block more, the engine's reserved null block, and the product is a float.
         self._left_free = int(self.watermark * (blocks + 1))
         self._jobs: dict[int, Job] = {}
         self._running: list[Job] = []
         self._planned_until = self._gave_way = 0
-        # _steps_run counts the steps that processed tokens, _last_prefill is the last of them that
-        # processed prompts. _left_waiting says whether the last step that could admit requests left
-        # any waiting.
+        # _steps_run counts the steps that processed tokens. _last_prefill is the number of the last
+        # step that processed prompts. _left_waiting is whether requests still waited after the last
+        # step that could admit requests.
         self._steps_run, self._last_prefill = 0, -self.prefill_schedule_interval
         self._left_waiting = False
-        # The last planned step: tokens to process by request, in order, and the preempted requests.
+        # ``scheduled`` has the tokens to process in the last planned step by request, in order.
+        # ``preempted`` has the requests that this step preempts.
         self.scheduled, self.preempted = dict[int, int](), list[int]()
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Put new requests into the queue; preempted requests are in it already."""
+        """Put new requests into the queue. Preempted requests are there since their preemption."""
         for request in requests:
             if request.index not in self._jobs:
                 self._jobs[request.index] = Job(request, request.index, request.prompt_length)
                 self._queue.push(request)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Note finished requests; their blocks are freed now, or a step later if asynchronous."""
+        """Record finished requests, and free their blocks.
+
+        With ``asynchronous`` the blocks are freed one step later.
+        """
         self._catch_up(state.round_index)
         for request in requests:
             self._jobs.pop(request.index).finished_at = state.time
@@ -177,12 +182,12 @@ class VLLM(EnginePolicy):
             self._free_finished()
 
     def decide(self, state: State) -> Decision:
-        """Plan the next step, and set ``wake`` to the first step that may differ from it."""
+        """Plan the next step. ``wake`` is the round after which a step may first differ from it."""
         now = state.round_index
         self._catch_up(now)
         if any(j.finished_at is not None and j.finished_at < state.time for j in self._running):
-            # A request finished before this time. The engine has since been idle or planned an
-            # empty step, so the blocks of the request are free now.
+            # A request in ``_running`` finished before the present time. Since then the engine has
+            # been idle or has planned an empty step, so it frees the blocks of the request now.
             self._free_finished()
         running, self.scheduled, self.preempted = list(state.running), {}, []
         self._limit_prompts()
@@ -205,7 +210,11 @@ class VLLM(EnginePolicy):
         return decision
 
     def _limit_prompts(self) -> None:
-        """Set the limit on prompt tokens of one request, and whether this step admits prompts."""
+        """Prepare the limits of a step on prompts.
+
+        They are the largest number of tokens of one request (None without limit), and whether the
+        step leaves out prompts because of ``prefill_schedule_interval``.
+        """
         count = len(self._running) + len(self._queue)
         longest = self.long_prefill_token_threshold if count > 1 else 0
         if longest and self.long_prefill_token_threshold_adaptive:
@@ -219,7 +228,10 @@ class VLLM(EnginePolicy):
         self._any_prompt = False
 
     def _serve_running(self) -> int:
-        """Plan the tokens of running requests, preempting if needed; return the budget left."""
+        """Plan how many tokens of each running request the step processes.
+
+        Preempt requests if blocks are lacking. Return how many tokens the step may still process.
+        """
         budget, position = self.max_num_batched_tokens, 0
         while position < len(self._running) and budget:
             job = self._running[position]
@@ -252,7 +264,10 @@ class VLLM(EnginePolicy):
         return budget
 
     def _admit(self, budget: int) -> dict[int, int]:
-        """Admit waiting requests within the budget; return their tokens found in the cache."""
+        """Admit waiting requests; the step may process ``budget`` more tokens.
+
+        Return, by request, how many tokens of a preempted request were still stored.
+        """
         reuse: dict[int, int] = {}
         while self._queue and budget and len(self._running) < self.max_num_seqs:
             job = self._jobs[self._queue.head]
@@ -286,8 +301,8 @@ class VLLM(EnginePolicy):
         return reuse
 
     def _wanted(self, job: Job) -> int:
-        # At least 1: a request without a prompt has no token to process before its first output
-        # token.
+        # The step processes at least 1 token. A request with an empty prompt has no token left to
+        # process before its first output token.
         left = max(1, job.length - job.computed)
         return left if self._longest is None else min(left, self._longest)
 
@@ -313,8 +328,9 @@ class VLLM(EnginePolicy):
         return max(self._running, key=lambda job: self._queue.key(job.request))
 
     def _make_wait(self, job: Job, *, planned: bool) -> None:
-        # A block can be found again when all its tokens are known. The asynchronous engine knows
-        # the newest token a step late, or as soon as the next step of the request is planned.
+        # A returning request can find a block again if the engine knew all tokens of the block. The
+        # asynchronous engine knows the newest token one step late, or as soon as the next step of
+        # the request is planned.
         late = self.asynchronous and job.tokens_on_end > 1 and not planned
         known = job.computed - late
         self._pool.give_back(job.index, job.blocks, known // self._size)
@@ -326,7 +342,11 @@ class VLLM(EnginePolicy):
             self._queue.push(job.request, -self._gave_way if in_front else None)
 
     def _steps_alike(self) -> int:
-        """Return how many further steps repeat this one: the same requests, one token each."""
+        """Return how many of the next steps will be like the planned one.
+
+        Steps are alike if each running request processes one token and no other request is admitted
+        or preempted. The result is 0 if the planned step is not of this kind.
+        """
         running = self._running
         if self.preempted or not running or len(self.scheduled) < len(running):
             return 0
@@ -335,7 +355,7 @@ class VLLM(EnginePolicy):
         if self._defers_prompts and self._queue:
             return 0
         # Steps are alike until the free blocks, and the free places in the blocks of the requests,
-        # are used up. No block is freed before, so no waiting request fits.
+        # are used up. No block is freed before that, so no waiting request fits.
         each, rest = divmod(self._pool.free, len(running))
         spare = [job.blocks * self._size - job.length - self._newest for job in running]
         return each * self._size + sorted(spare)[rest]
@@ -363,7 +383,10 @@ class VLLM(EnginePolicy):
             self._free_finished()
 
     def _catch_up(self, now: int) -> None:
-        """Update the records for the steps since the last decision, of one token a request each."""
+        """Update the records for the steps since the last decision.
+
+        Each of these steps was like the planned one: one token for each running request.
+        """
         steps = now - self._planned_until
         if steps <= 0:
             return

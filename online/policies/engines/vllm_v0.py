@@ -61,7 +61,8 @@ class VLLMV0(ServingPolicy):
                 break
             evicted.append(latest)
             excess -= self._tokens.held(running[latest]) + 1
-        # Memory use only grows until a request completes, so no waiting request fits before.
+        # Until a request completes, memory use only grows. So no waiting request fits before that,
+        # and no decision is needed.
         wake = now + 1 if 0 < len(evicted) < len(running) else math.inf
         return self._sent_back(state, evicted, wake=wake)
 

@@ -10,10 +10,10 @@ from online.policy_interface import Decision, Policy, Setup, State, VisibleReque
 from online.policy_interface.token_count import TokenCount
 
 SLICING_FACTOR = (7 + math.sqrt(13)) / 6
-"""Growth of slices in geometric slicing with the least proved ratio, 61.92 ([F26] Theorem 3.15)."""
+"""Growth factor of the slices of `gsa` with the least proved ratio, 61.92 ([F26] Theorem 3.15)."""
 
 BATCHING_FACTOR = 4 / 3
-"""Growth of slices in geometric batching with the least proved ratio, 32/3 ([F26] Theorem 4.1)."""
+"""Growth factor of the slices of `gba` with the least proved ratio, 32/3 ([F26] Theorem 4.1)."""
 
 
 def pipeline_peak(parallel: int, slice_length: int, prompt_length: int) -> int:
@@ -66,7 +66,7 @@ class GeometricSlicing(Policy):
     Parameters
     ----------
     factor : float, default SLICING_FACTOR
-        Length of a phase's slices over that of the phase before, above 1.
+        (Slice of a phase) / (slice of the phase before), above 1.
     """
 
     def __init__(self, factor: float = SLICING_FACTOR) -> None:
@@ -80,8 +80,9 @@ class GeometricSlicing(Policy):
         self._phases: dict[int, int] = {}
         self._pipeline: list[VisibleRequest] = []
         self._slice = self._parallel = 1
-        # _next is the position in the pipeline of the next request to start, _origin the round from
-        # which the pipeline counts its starts.
+        # _next is the position of the next request to start in the list _pipeline. _origin is the
+        # round in which its first request starts: the request at position i starts floor(i t/k)
+        # rounds later.
         self._next = self._origin = 0
 
     def first_phase(self, request: VisibleRequest) -> int:
@@ -89,7 +90,7 @@ class GeometricSlicing(Policy):
         return 0
 
     def slice_length(self, phase: int) -> int:
-        """Return the rounds for which each request may run in a phase."""
+        """Return the slice of a phase: the number of rounds that each request may run in it."""
         return math.floor(self._first_slice * self.factor**phase + 1e-9)
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
@@ -109,7 +110,7 @@ class GeometricSlicing(Policy):
             del self._phases[request.index]
 
     def decide(self, state: State) -> Decision:
-        """Send back requests whose slice is over, and start requests that are due."""
+        """Send back requests whose slice is over, and start the next ones of the pipeline."""
         now = state.round_index
         evict: list[int] = []
         end = None
@@ -171,7 +172,7 @@ class GeometricBatching(GeometricSlicing):
     Parameters
     ----------
     factor : float, default BATCHING_FACTOR
-        Length of a phase's slices over that of the phase before, above 1.
+        (Slice of a phase) / (slice of the phase before), above 1.
     """
 
     def __init__(self, factor: float = BATCHING_FACTOR) -> None:

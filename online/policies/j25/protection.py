@@ -36,7 +36,8 @@ class AlphaProtection(Policy):
     """
 
     def __init__(self, alpha: float = 0.25) -> None:
-        # An exact fraction: with alpha = 0.1 and M = 10 the threshold is 9 tokens, not 8.999...
+        # alpha is stored as an exact fraction. With alpha = 0.1 and M = 10, (1 - alpha) M is then 9
+        # tokens, not 8.999...
         self._protected = as_fraction(alpha, "policy", "alpha", minimum=0, below=1)
         self.alpha = float(self._protected)
 
@@ -48,12 +49,12 @@ class AlphaProtection(Policy):
         self._queue: list[tuple[float, int]] = []
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue requests by arrival time, those sent back too; ties in order of appearance."""
+        """Queue requests by arrival time, new ones and those sent back. Ties go by appearance."""
         for request in requests:
             heapq.heappush(self._queue, (request.arrival_time, request.index))
 
     def decide(self, state: State) -> Decision:
-        """Send requests back if the next round would overflow, else admit up to (1 - alpha) M."""
+        """Send requests back if the next round would exceed M, else admit up to (1 - alpha) M."""
         excess = self._tokens.excess(state)
         if excess > 0:
             evicted = self.cleared(state)

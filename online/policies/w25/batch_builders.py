@@ -15,17 +15,17 @@ from instances import InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_TABLE = 2_000_000_000
-"""Largest number of cells of a dynamic program's table: about ten seconds of work."""
+"""Largest number of cells of the dynamic program in `least_f`. These take about ten seconds."""
 
 _INFINITY = np.iinfo(np.int64).max // 4
 
 
 def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
-    """Return the positions of requests that fit in M when they are tried in this order.
+    """Take requests in the given order if their peaks still fit in M. Return their positions.
 
-    ``peaks`` are the largest tokens s + o of each request, and the peaks of the result sum to at
-    most M. A request that does not fit is skipped. Each step takes all requests up to the next one
-    that does not fit, then drops all requests larger than the memory left.
+    ``peaks`` has the peak memory s + o of each request, in tokens. The peaks of the chosen requests
+    sum to at most M. A request that does not fit is skipped. Each step takes all requests up to the
+    next one that does not fit, then drops all requests larger than the memory left.
     """
     candidates = np.arange(len(peaks))
     taken = [candidates[:0]]
@@ -42,9 +42,10 @@ def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
 
 
 def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
-    """Return the positions of a batch of least F with a total weight <= ``limit``.
+    """Return the positions of a batch of least F among those with a total weight <= ``limit``.
 
-    F is (sum of outputs) / (number of requests)^2. Among batches of least F a largest is returned.
+    F is (sum of outputs) / (number of requests)^2. Weights are peak memories, perhaps rounded. Of
+    several batches of least F, one with the most requests is returned.
     In the table, ``sums[k, w]`` is the least sum of outputs of k requests of total weight w. For
     each request and cell one bit records whether the request is in that choice, so that no sets of
     indices are stored. Time is O(n k w) and memory n k w / 8 bytes, for n requests, batches of up
@@ -75,7 +76,8 @@ def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
     least = sums.min(axis=1).tolist()
     size = 0
     for k in range(1, len(least)):
-        # F values are compared as exact fractions; among equal ones the larger batch is taken.
+        # ``size`` is the number of requests of the best batch so far. Values of F are compared
+        # exactly. Of batches with equal F, the one with more requests is taken.
         if least[k] < _INFINITY and (not size or least[k] * size**2 <= least[size] * k**2):
             size = k
     found: list[int] = []
@@ -91,9 +93,10 @@ def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
 
 
 def exact_batch(prompts: IntArray, outputs: IntArray, memory_limit: int) -> IntArray:
-    """Return a batch of least F, a largest one, by dynamic programming ([W25] Algorithm 2).
+    """Return the positions of a batch of least F, by dynamic programming ([W25] Algorithm 2).
 
-    F is (sum of outputs) / (number of requests)^2.
+    F is (sum of outputs) / (number of requests)^2. The peaks s + o of the batch sum to at most M.
+    Of several batches of least F, one with the most requests is returned.
     """
     return least_f(prompts + outputs, outputs, memory_limit)
 
@@ -105,7 +108,7 @@ def scaled_batch(
     epsilon: float = 0.1,
     precision: int = 100,
 ) -> IntArray:
-    """Return a batch of small F by dynamic programming on rounded memory ([W25] Algorithm 3).
+    """Return the positions of a batch of small F, with memory rounded ([W25] Algorithm 3).
 
     F is (sum of outputs) / (number of requests)^2. Peaks s + o and M are divided by lambda = max(1,
     epsilon M / precision) and rounded down. Every batch that fits in M also fits after rounding, so
@@ -121,7 +124,7 @@ def scaled_batch(
 def local_swap(
     prompts: IntArray, outputs: IntArray, memory_limit: int, start: IntArray
 ) -> IntArray:
-    """Exchange one request at a time while F falls ([W25] Algorithm 4 from line 9 on).
+    """Improve the batch ``start`` by exchanges of one request ([W25] Algorithm 4 from line 9 on).
 
     F is (sum of outputs) / (number of requests)^2. The number of requests stays the same, so F
     falls if the request that enters has a smaller output than the one that leaves. The paper does
@@ -131,7 +134,8 @@ def local_swap(
     for each exchange.
     """
     peaks = prompts + outputs
-    # A request can enter a batch of this size only if it fits with the smallest other peaks.
+    # ``pool`` has the requests that can enter: their peak fits into memory together with the
+    # smallest peaks of as many requests as stay in the batch.
     others = int(np.partition(peaks, len(start) - 1)[: len(start) - 1].sum())
     pool = np.flatnonzero(peaks <= memory_limit - others)
     inside = np.zeros(len(peaks), dtype=bool)
@@ -157,7 +161,10 @@ def local_swap(
 
 
 def swap_batch(prompts: IntArray, outputs: IntArray, memory_limit: int) -> IntArray:
-    """Return a batch of the smallest peaks s + o, improved by `local_swap` ([W25] Algorithm 4)."""
+    """Return the positions of a batch of smallest peaks s + o, improved by exchanges.
+
+    The exchanges are those of `local_swap` ([W25] Algorithm 4).
+    """
     peaks = prompts + outputs
     order = np.argsort(peaks, kind="stable")
     start = order[greedy_fill(peaks[order], memory_limit)]
@@ -171,7 +178,7 @@ def quantile_batch(
     rng: np.random.Generator,
     share: float = 0.3,
 ) -> IntArray:
-    """Return a batch of requests below two quantiles, filled up with others ([W25] Algorithm 5).
+    """Return the positions of requests below two quantiles, then others ([W25] Algorithm 5).
 
     Half of the requests are drawn at random, and the ``share``-quantiles of their s + o and of
     their o are computed. Requests with both values at or below the quantiles are taken shortest
@@ -189,7 +196,8 @@ def quantile_batch(
     first = first[np.argsort(outputs[first], kind="stable")]
     first = first[greedy_fill(peaks[first], memory_limit)]
     rest = np.setdiff1d(np.arange(len(peaks)), first, assume_unique=True)
-    # Sorted by o / (s + o), ties by output: the paper sorts by output, then stably by o / (s + o).
+    # Sort the other requests by o / (s + o), and equal values by output. The paper has the same
+    # order: it sorts by output, then stably by o / (s + o).
     rest = rest[np.lexsort((outputs[rest], outputs[rest] / peaks[rest]))]
     room = memory_limit - int(peaks[first].sum())
     rest = rest[greedy_fill(peaks[rest], room)]

@@ -14,35 +14,40 @@ from online.policy_interface.policy import Setup, State, VisibleRequest
 
 
 class PlannedPrefixPolicy(PriorityPolicy):
-    """Phase 1 plans batches, phase 2 starts requests in the planned order as long as they fit.
+    """Policy that plans an order of batches and starts requests in it as long as they fit.
 
-    The next batch is chosen when all requests of the earlier ones have started, from all requests
-    that wait then. If all requests arrive at once, the batches are those of [W25]'s phase 1: each
-    depends only on the requests left by earlier batches. The paper has no later arrivals: here
-    they, and evicted requests, can enter the next batch. Output lengths are the upper ends of
-    predictions, at most M - s.
+    The next batch is chosen from all waiting requests, when all requests of earlier batches have
+    started. If all requests arrive at once, the batches are those of phase 1 of [W25], where each
+    depends only on the requests left by earlier batches. The paper has no later arrivals. Here
+    requests that arrive later, and evicted requests, can enter the next batch. Output lengths are
+    the upper ends of predictions, at most M - s.
     """
 
     def reset(self, setup: Setup) -> None:
         """Prepare a run with no batch planned."""
         super().reset(setup)
         self._rng = setup.rng
-        # _pool has a row (index, prompt, output) for each request not yet in a batch, sorted by
-        # index. _joining has the requests to add to it.
+        # _pool has a row (index, prompt, output) for each waiting request that is in no batch yet,
+        # sorted by index. _joining has requests still to be added to _pool. _plan has the requests
+        # of the chosen batches that have not started, in order.
         self._pool: IntArray = np.zeros((0, 3), dtype=np.int64)
         self._joining: list[VisibleRequest] = []
         self._plan: deque[int] = deque()
 
     @abstractmethod
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> Sequence[int] | IntArray:
-        """Return distinct positions in the arrays: the next requests to start, in order, >= 1."""
+        """Choose the next requests to start, at least one, from all waiting requests.
+
+        ``prompts`` and ``outputs`` have their lengths. Return positions in these arrays, in the
+        order of the starts.
+        """
 
     def priority(self, request: VisibleRequest) -> int:
         """Return 0 for every request: the plan gives the order, not a priority."""
         return 0
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Note the requests as candidates for the next batch."""
+        """Add new and evicted requests to the candidates for the next batch."""
         for request in requests:
             self._requests[request.index] = request
             self._joining.append(request)
@@ -57,7 +62,7 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
     def _choose(self) -> None:
         if self._joining:
-            # Prompt lengths, plus the tokens that `TokenCount` adds for partly filled blocks.
+            # ``added``: tokens that `TokenCount` adds to each prompt for partly filled blocks.
             added = self._tokens.base(0) + self._tokens.prefill_rounds
             joining = [
                 (k.index, k.prompt_length + added, k.prediction.upper) for k in self._joining
@@ -65,7 +70,7 @@ class PlannedPrefixPolicy(PriorityPolicy):
             self._joining.clear()
             pool = np.concatenate([self._pool, np.array(joining, dtype=np.int64)])
             pool[:, 2] = np.minimum(pool[:, 2], self._memory_limit - pool[:, 1])
-            # Sorted by index, the order of appearance, including evicted requests.
+            # Sort by index, the order of arrival. Evicted requests return to their old place.
             self._pool = pool[np.argsort(pool[:, 0])]
         batch = np.asarray(self.next_batch(self._pool[:, 1], self._pool[:, 2]), dtype=np.int64)
         self._plan.extend(self._pool[batch, 0].tolist())
@@ -73,5 +78,5 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
 
 def shortest_output_first(outputs: IntArray, batch: IntArray) -> IntArray:
-    """Return a batch in ascending order of output, ties by position ([W25] Algorithm 1, line 5)."""
+    """Sort the positions in ``batch`` by output, ties by position ([W25] Algorithm 1, line 5)."""
     return batch[np.argsort(outputs[batch], kind="stable")]

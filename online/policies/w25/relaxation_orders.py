@@ -17,11 +17,13 @@ from .batch_builders import greedy_fill, local_swap
 from .planned import PlannedPrefixPolicy, shortest_output_first
 
 Relaxer = Callable[[Instance], Any]
-"""Solves a relaxation; ``expected_start_times`` of the result is the mean start of each request."""
+"""Function that solves a relaxation. Its result has mean starts in ``expected_start_times``."""
 
 
 class RelaxationOrder(PlannedPrefixPolicy):
-    """Order requests by an LP relaxation of those that wait, as if all had just arrived.
+    """Base class of policies that order waiting requests by the solution of an LP relaxation.
+
+    The relaxation has only the waiting requests, as if all had just arrived on an empty machine.
 
     Parameters
     ----------
@@ -35,7 +37,7 @@ class RelaxationOrder(PlannedPrefixPolicy):
         self._relaxer = relaxation or self._relax_lp
 
     def _relax_lp(self, instance: Instance) -> Any:
-        # Imported only when needed: all other policies work without a solver.
+        # `hindsight` is imported only when needed: all other policies work without a solver.
         import hindsight
         from hindsight.relaxation import relax_until
 
@@ -47,7 +49,10 @@ class RelaxationOrder(PlannedPrefixPolicy):
             raise
 
     def _start(self, now: int) -> list[int]:
-        """Start all waiting requests at once if they fit, without solving a linear program."""
+        """Return the requests to start now.
+
+        If all waiting requests fit at once, they start, and no linear program is solved.
+        """
         if not self._plan and self._joining and not len(self._pool) and self._all_fit(now):
             self._plan.extend(sorted(request.index for request in self._joining))
             self._joining.clear()
@@ -65,11 +70,15 @@ class RelaxationOrder(PlannedPrefixPolicy):
         return len(counted) == len(self._joining)
 
     def expected_starts(self, prompts: IntArray, outputs: IntArray) -> FloatArray:
-        """Return the mean start of each request in the relaxation, rounds from now."""
+        """Solve the relaxation of the waiting requests.
+
+        Return the mean start of each, in rounds from now.
+        """
         metadata = {ALLOW_ZERO_PROMPT_LENGTH: bool((prompts == 0).any())}
         limit = self._memory_limit
         instance = Instance.from_arrays(prompts, outputs, memory_limit=limit, metadata=metadata)
-        # Rounding errors of the solver must not decide ties, since they differ between machines.
+        # Round the mean starts. Otherwise errors of the solver, which differ between machines,
+        # would decide the order of equal mean starts.
         starts: FloatArray = self._relaxer(instance).expected_start_times
         return np.round(starts, 6)
 
@@ -78,9 +87,9 @@ class RelaxationOrder(PlannedPrefixPolicy):
 class SortedLP(RelaxationOrder):
     """Smallest mean start in the LP relaxation first ([W25] Algorithm 6).
 
-    The mean start of request i is sum over t of t x_{i,t}, where x_{i,t} is the share of it that
-    the relaxation starts in round t. Requests start in that order up to the first that does not fit
-    under the look-ahead test.
+    The mean start of request i is sum over t of t x_{i,t}, where x_{i,t} is the share of request i
+    that the relaxation starts in round t. Requests start in that order up to the first that does
+    not fit under the look-ahead test.
 
     No ratio is proved for this policy. Whenever all requests of the last order have started, a
     linear program is solved for the requests that wait then. If these all fit at once, they start
@@ -90,7 +99,7 @@ class SortedLP(RelaxationOrder):
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return the positions of all waiting requests, by mean start."""
+        """Return the array positions of all waiting requests, in order of mean start."""
         return np.argsort(self.expected_starts(prompts, outputs), kind="stable")
 
 
@@ -105,7 +114,7 @@ class LPSwap(RelaxationOrder):
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return the positions of all waiting requests, batch by batch."""
+        """Return the array positions of all waiting requests, in the order of the batches."""
         peaks = prompts + outputs
         left = np.argsort(self.expected_starts(prompts, outputs), kind="stable")
         plan: list[IntArray] = []

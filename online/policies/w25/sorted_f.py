@@ -29,7 +29,10 @@ class SortedF(PlannedPrefixPolicy):
 
     @abstractmethod
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return the positions of a batch with at least one request."""
+        """Choose a batch of small F(X) = (sum of outputs) / |X|^2, at least one request.
+
+        ``prompts`` and ``outputs`` are those of all waiting requests. Return array positions.
+        """
 
 
 @register_policy("sorted-f-dp")
@@ -43,7 +46,7 @@ class SortedFExact(SortedF):
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch X of least F(X) = (sum of outputs) / |X|^2."""
+        """Return array positions of a batch X of least F(X) = (sum of outputs) / |X|^2."""
         return exact_batch(prompts, outputs, self._memory_limit)
 
 
@@ -68,7 +71,10 @@ class SortedFScaled(SortedF):
         self.precision = as_integer(precision, "policy", "precision", minimum=1)
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch X of small F(X) = (sum of outputs) / |X|^2; it may need more than M."""
+        """Return array positions of a batch X of small F(X) = (sum of outputs) / |X|^2.
+
+        The batch may need more memory than M.
+        """
         return scaled_batch(prompts, outputs, self._memory_limit, self.epsilon, self.precision)
 
 
@@ -82,7 +88,10 @@ class SortedFSwap(SortedF):
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch X for which no exchange lowers F(X) = (sum of outputs) / |X|^2."""
+        """Return array positions of a batch X with small F(X) = (sum of outputs) / |X|^2.
+
+        No exchange of a request in X for another one lowers F.
+        """
         return swap_batch(prompts, outputs, self._memory_limit)
 
 
@@ -105,5 +114,8 @@ class SortedFQuantile(SortedF):
         self.share = as_number(share, "policy", "share", minimum=0, maximum=1)
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
-        """Return a batch of requests below two quantiles, filled up with others that fit."""
+        """Return array positions of a batch.
+
+        Requests with small s + o and o (below quantiles) come first, then others that fit.
+        """
         return quantile_batch(prompts, outputs, self._memory_limit, self._rng, self.share)

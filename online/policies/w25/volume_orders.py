@@ -24,12 +24,13 @@ class SmallestVolumeFirst(PriorityPolicy):
     """Smallest volume s o + o (o + 1) / 2 first, up to the first request that does not fit.
 
     The volume is the memory of a request summed over its rounds. A lower bound on the total
-    latency, the volume bound, serves requests in this order ([J25] Equation (9)). On mixed lengths
-    it is by far the best simple rule. The abstract of arXiv:2606.22327 (version 1) claims that a
-    rule of this name is at most 5 times the optimum; the proof is not checked here. If requests
-    arrive over time, no constant holds ([J25] Theorem 4.1). Ties go in order of appearance.
+    latency, the volume bound, serves requests in this order ([J25] Equation (9)). On instances of
+    mixed lengths it is by far the best simple rule. The abstract of arXiv:2606.22327 (version 1)
+    claims that a rule of this name is at most 5 times the optimum. The proof is not checked here.
+    If requests arrive over time, no constant holds ([J25] Theorem 4.1). Ties go in order of
+    appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:
-        """Return the predicted volume, tokens times rounds."""
+        """Return the predicted volume s o + o (o + 1) / 2, in tokens x rounds."""
         return request.volume
