@@ -31,6 +31,9 @@ MOST_TRIED = 100
 LONGEST_LIST = 1000
 """Most characters of a file's list of columns in an error message."""
 
+LONGEST_NAME = 80
+"""Longest text that can be the name of a column; a longer one may be a prompt."""
+
 DEEPEST_LISTED = 4
 """Most levels of nested JSON keys that an error message lists as columns."""
 
@@ -270,6 +273,9 @@ def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileF
     source of requests: ``trace:FILE(role=column, ...)``.
     """
     seen = [*dict.fromkeys(one for record in records for one in _paths(record))]
+    if any(len(one) > LONGEST_NAME or one.replace(".", "").isdigit() for one in seen):
+        reason = "has no header line with the names of columns; a server's own log has no requests"
+        return FileFormatError(path, f"{reason}: give the result of a benchmark, or a recording")
     listed = textwrap.shorten(", ".join(map(quoted, seen)), LONGEST_LIST, placeholder="...")
     line = shlex.quote(f"trace:{path}(arrival=NAME, prompt=NAME, output=NAME)")
     reason = f"{why}; its columns are {listed or 'none'}; type {line}, with a column for each NAME"
