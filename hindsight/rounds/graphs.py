@@ -30,10 +30,11 @@ one graph. The first graph, whose size is unsure, may have `FIRST_PART` x the no
 
 FIRST_PART = 0.03
 
-FIRST_NODES, GROWTH = 300_000.0, 0.05
+FIRST_NODES, GROWTH, GROWTHS = 300_000.0, 0.05, (0.02, 0.2)
 """A path graph contains all schedules up to a limit on total latency. `FIRST_NODES`: nodes expected
-if the limit is the lower bound from prices, before any graph was built. `GROWTH`: increase of the
-natural logarithm of its number of nodes if the limit is one round larger."""
+if the limit is the lower bound from prices, before any graph was built. `GROWTH`: assumed increase
+of the natural logarithm of its nodes if the limit is one round larger. Bounds on this increase once
+it is measured between two graphs."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
@@ -66,7 +67,7 @@ class GraphSearch:
     def __init__(self, interval: Interval) -> None:
         self._interval, self._is_tried = interval, False
         # Reach and number of nodes of the last graph, from which the next one is predicted.
-        self._reach, self._nodes = 0, FIRST_NODES
+        self._reach, self._nodes, self._growth = 0, FIRST_NODES, GROWTH
 
     def nodes(self, reach: float) -> float:
         """Return the expected number of nodes of a path graph with this reach.
@@ -74,7 +75,7 @@ class GraphSearch:
         The reach is the limit on total latency of the graph's schedules minus the lower bound that
         state prices prove, in rounds.
         """
-        return self._nodes * math.exp(min(100.0, GROWTH * (reach - self._reach)))
+        return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 
     def run(
         self, prices: tuple[IntArray, IntArray], root: int, must_stop: Callable[[], bool]
@@ -106,7 +107,7 @@ class GraphSearch:
         while not interval.is_done():
             most = min(room, SHARE * interval.clock.seconds_left() / SECONDS_A_NODE)
             most = max(1.0, most if self._is_tried else FIRST_PART * most)
-            reach = self._reach + int(math.log(most / self._nodes) / GROWTH)
+            reach = self._reach + int(math.log(most / self._nodes) / self._growth)
             last = interval.upper_bound - 1
             least = min(last, interval.lower_bound + (last - root) // LEAST_STEPS)
             limit = min(last, root + reach if self._is_tried else max(least, root + reach))
@@ -148,5 +149,9 @@ class GraphSearch:
         interval.prove(proved, "paths", proof=proof)
         nodes = outcome.most_nodes if outcome.is_whole else BEYOND * room
         if nodes and (outcome.is_whole or not interval.is_proved):
+            further = limit - root - self._reach
+            slope = math.log(nodes / self._nodes) / further if abs(further) > 1 else 0.0
+            if self._is_tried and slope > 0:
+                self._growth = min(max(slope, GROWTHS[0]), GROWTHS[1])
             self._is_tried, self._reach, self._nodes = True, limit - root, nodes
         return outcome.is_whole
