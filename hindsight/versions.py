@@ -24,9 +24,5 @@ def show_versions() -> None:
     print(f"{'llm-hindsight':<14}{__version__}")
     print(f"{'Python':<14}{platform.python_version()}")
     for name in PACKAGES:
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            version = "missing"
-        print(f"{name:<14}{version}")
+        print(f"{name:<14}{metadata.version(name)}")
     print(f"{'machine':<14}{platform.platform()}, {os.cpu_count()} cores")

@@ -81,22 +81,28 @@ class Proof(ABC):
         """Raise InvalidValueError if the price arrays of the proof have the wrong shape."""
 
 
-def check_prices(numerators: IntArray, denominator: int) -> None:
-    """Check that the prices ``numerators / denominator`` are valid.
+@dataclass(frozen=True, eq=False)
+class MemoryPricesProof(Proof):
+    """Proof that consists of an array of memory prices ``numerators / denominator``, all >= 0.
 
     Raises
     ------
     InvalidValueError
         A price is negative, or the denominator is below 1.
     """
-    if denominator < 1:
-        raise InvalidValueError("prices", "denominator", denominator, "is below 1")
-    if numerators.size and int(numerators.min()) < 0:
-        raise InvalidValueError("prices", "numerator", int(numerators.min()), "is negative")
+
+    numerators: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        if self.denominator < 1:
+            raise InvalidValueError("prices", "denominator", self.denominator, "is below 1")
+        if self.numerators.size and (least := int(self.numerators.min())) < 0:
+            raise InvalidValueError("prices", "numerator", least, "is negative")
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryPrices(Proof):
+class MemoryPrices(MemoryPricesProof):
     """Memory prices: a price for each token of memory that a request holds in a round.
 
     The price of a token in round r >= 1 is ``numerators[r - 1] / denominator``. Rounds after
@@ -109,13 +115,7 @@ class MemoryPrices(Proof):
         A price is negative, or the denominator is below 1.
     """
 
-    numerators: IntArray
-    denominator: int
-
     optima: ClassVar[frozenset[bool]] = frozenset({False, True})
-
-    def __post_init__(self) -> None:
-        check_prices(self.numerators, self.denominator)
 
     @property
     def horizon(self) -> int:

@@ -345,14 +345,6 @@ class Relaxation:
     method: Literal["lp", "lagrangian"] = "lp"
     stop_reason: RelaxationStop = "optimal"
 
-    @property
-    def certified_waiting(self) -> int:
-        """Return a certified lower bound on the least waiting, in rounds.
-
-        Waiting is total latency minus the sum of output lengths.
-        """
-        return max(0, self.certified_bound - self.instance.total_output_length)
-
 
 def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: Any) -> str:
     """Format an interval of bounds on the optimum as text, with the name and unit of the cost.

@@ -40,7 +40,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, Proof, check_prices, moved_rows
+from hindsight.outcomes.proofs import NO_PRICES, MemoryPrices, MemoryPricesProof, Proof, moved_rows
 from hindsight.runtime.compilation import njit, overwrite
 from instances import Instance, InvalidValueError
 from instances.arrays import FloatArray, IntArray, RequestColumns
@@ -52,7 +52,7 @@ SCALE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class PreemptivePrices(Proof):
+class PreemptivePrices(MemoryPricesProof):
     """Prices of holding memory in the rounds 1 .. T, in 1 / ``denominator`` rounds of latency.
 
     They prove a lower bound on the least total latency of schedules that may stop requests between
@@ -73,13 +73,7 @@ class PreemptivePrices(Proof):
         A price is negative, or the denominator is below 1.
     """
 
-    numerators: IntArray
-    denominator: int
-
     optima: ClassVar[frozenset[bool]] = frozenset({True})
-
-    def __post_init__(self) -> None:
-        check_prices(self.numerators, self.denominator)
 
     @property
     def is_linear(self) -> bool:

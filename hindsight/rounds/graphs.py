@@ -24,17 +24,14 @@ from instances.arrays import IntArray
 BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 """Estimated bytes of memory and seconds that a path graph needs per node."""
 
-MOST_NODES, SHARE = 200_000_000, 0.6
+MOST_NODES, SHARE, FIRST_PART = 200_000_000, 0.6, 0.03
 """`MOST_NODES`: most nodes of a path graph. `SHARE`: share of free memory and of the time left for
 one graph. The first graph, whose size is unsure, may have `FIRST_PART` x the nodes that fit."""
 
-FIRST_PART = 0.03
-
 FIRST_NODES, GROWTH, GROWTHS = 300_000.0, 0.05, (0.02, 0.2)
-"""A path graph contains all schedules up to a limit on total latency. `FIRST_NODES`: nodes expected
-if the limit is the lower bound from prices, before any graph was built. `GROWTH`: assumed increase
-of the natural logarithm of its nodes if the limit is one round larger. Bounds on this increase once
-it is measured between two graphs."""
+"""`FIRST_NODES`: nodes expected of the first path graph if its limit on total latency is the lower
+bound from prices. `GROWTH`: increase of the natural logarithm of the nodes if the limit is a round
+larger, assumed for the first graph. `GROWTHS`: bounds on this increase as measured later."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""

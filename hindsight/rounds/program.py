@@ -41,9 +41,6 @@ LONGEST_SEARCH = 900.0
 LARGEST_PROBE = 2_000_000
 """Largest number of (request, start) pairs of a program that tests if a makespan is possible."""
 
-Take = Callable[[Program, FloatArray], object]
-"""Callback for each better solution: called with the program and the values of its variables."""
-
 
 def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | None:
     """List the starts that memory prices cannot exclude, for each request.
@@ -113,7 +110,7 @@ def search_program(
     search: Search,
     starts: StartSets,
     must_stop: Callable[[], bool] | None = None,
-    take: Take | None = None,
+    take: Callable[[Program, FloatArray], object] | None = None,
     base: int = 0,
 ) -> None:
     """Solve the integer program over ``starts`` by HiGHS, and improve both bounds of ``interval``.
@@ -134,9 +131,9 @@ def search_program(
     must_stop : Callable[[], bool] or None, default None
         Stop callback, to be given if a search for schedules runs at the same time. It is polled
         instead of the clock. HiGHS then has one thread, and at most `LONGEST_SEARCH` seconds.
-    take : Take or None, default None
-        Called with each better solution, if the program belongs to a relaxation or has another cost
-        than the problem. None: HiGHS starts from the best schedule found so far, and each better
+    take : Callable or None, default None
+        Called with the program and the values of its variables for each better solution, if the
+        program belongs to a relaxation or has another cost than the problem. None: HiGHS starts from the best schedule found so far, and each better
         solution is offered to ``interval`` as a schedule.
     base : int, default 0
         Constant to add to the objective value of the program to get the cost of the problem.
@@ -151,7 +148,7 @@ def search_program(
         return
     program, interval.phase = Program(starts), "search"
     is_own = take is None
-    use: Take = take or (lambda program, values: interval.offer(program.schedule(values)))
+    use = take or (lambda program, values: interval.offer(program.schedule(values)))
 
     def hear(found: LinearResult) -> None:
         if found.values is not None:
