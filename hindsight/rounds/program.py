@@ -133,8 +133,9 @@ def search_program(
         instead of the clock. HiGHS then has one thread, and at most `LONGEST_SEARCH` seconds.
     take : Callable or None, default None
         Called with the program and the values of its variables for each better solution, if the
-        program belongs to a relaxation or has another cost than the problem. None: HiGHS starts from the best schedule found so far, and each better
-        solution is offered to ``interval`` as a schedule.
+        program belongs to a relaxation or has another cost than the problem. None: HiGHS starts
+        from the best schedule found so far, and each better solution is offered to ``interval`` as
+        a schedule.
     base : int, default 0
         Constant to add to the objective value of the program to get the cost of the problem.
 
