@@ -106,8 +106,7 @@ state prices. `GUIDE_SHARE`: with state prices, where the relaxation only guides
 
 LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
 """Largest integer programs for HiGHS. `LARGEST_BESIDE`: non-zeros in memory constraints, if
-heuristics run at the same time. `MOST_PAIRS`: (request, start, replica) triples, if there are
-replicas."""
+heuristics run too. `MOST_PAIRS`: (request, start, replica) triples, if there are replicas."""
 
 SEARCH_SHARE, CYCLES = 0.7, 7
 """If HiGHS and heuristics take turns in one thread: `SEARCH_SHARE` is the share of time for HiGHS,
