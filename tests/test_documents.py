@@ -432,7 +432,7 @@ HURTFUL: dict[str, tuple[Any, int, Document, str | None]] = {
     "long paths": (LONG_PATHS, 4, priced(PATHS, limit=6, stages=[stage(0)]), "too many epochs"),
     "many ends of paths": (
         *(MIXED[:40], 1000, priced(PATHS, limit=300, stages=[stage(40)])),
-        "takes more than|more nodes",
+        "takes more work|more nodes",
     ),
     "much memory": ([(0, 1, 1)], MOST, rounds(), "memory_limit .* is too large"),
     "long stretches": ([(0, 1, 10**6)], MOST, LONG_ROUNDS, None),

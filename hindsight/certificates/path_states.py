@@ -297,7 +297,7 @@ class OtherRequests:
             Number of the added requests in each new group, and tokens that they hold together.
         """
         M, (k, S) = self.M, self.cells
-        reason = "proof: too many requests may run with followed ones"
+        reason = "proof: the price tables of a graph have too many entries"
         refuse_above(self.most_cells, len(before) * len(k), reason)
         values = values[before]
         some = np.flatnonzero(number)

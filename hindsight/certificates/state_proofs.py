@@ -190,7 +190,7 @@ class StateProof(Proof):
         # prompt and one more token.
         most = limit // (1 + min(s for _, s, _ in self.rows))
         largest = limit * int(prices.max(initial=0))
-        refuse_above(LIMIT - 1, largest, "proof: a weight is too large")
+        refuse_above(LIMIT - 1, largest, "proof: a price is too large")
         cells = (most + 1) * (limit + 1)
         at_once = max(1, CELLS // cells)
         in_order = sorted(self.states.items(), key=lambda state: state[0][1])
