@@ -113,7 +113,7 @@ class Stage(NamedTuple):
 
 
 ADAM = Settings()
-"""Default parameters of `Adam`."""
+"""Default parameters of `Adam`: gains and damping as in `Settings`, variables >= 0."""
 
 
 class Adam:

@@ -21,8 +21,8 @@ and of times in schedules: at most 10^7 rounds, each with a relative error of 2^
 def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray, FloatArray]:
     """Return two lower bounds for each request: on time to first token and on latency, in seconds.
 
-    The request takes these times if it runs alone and each round is exactly as long as ``minorant``
-    says, an affine lower bound on round lengths. Both arrays have shape (n,).
+    The request takes these times if it runs alone and the length of each round is ``minorant``, an
+    affine lower bound on round lengths. Both arrays have shape (n,).
     """
     workload = relaxed(workload)
     s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)

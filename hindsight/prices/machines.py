@@ -99,7 +99,7 @@ class _Job(NamedTuple):
     release : int
         Arrival time a_i of the request.
     own : int
-        Least time from the start of the request's first round to the end of its last round.
+        Least time from the start of the request's first round to its completion, if it runs alone.
     seconds : int
         Processing time p_i / K on this machine. Here p_i is the least machine time of the request.
         Each round that it takes part in charges it a share of the round's length, and p_i is the

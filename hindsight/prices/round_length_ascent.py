@@ -68,14 +68,14 @@ the overhead of a round. The length of the longest possible round is one more ch
 def _load(
     arrival: FloatArray, end: FloatArray, charges: FloatArray, moments: npt.NDArray[Any]
 ) -> FloatArray:
-    """Return the utilisation of a machine at each moment, between 0 and 1.
+    """Return the utilisation of a machine at each of some moments, between 0 and 1.
 
     The machine time of each request is spread evenly from its arrival to its deadline.
 
     Parameters
     ----------
     arrival, end : float64 array, shape (n,)
-        Arrival times, ascending, and deadlines, in seconds on the clock.
+        Arrival times, ascending, and deadlines, in seconds since time 0.
     charges : float64 array, shape (n,)
         Machine time that each request needs, in seconds.
     moments : float64 array, shape (k,)

@@ -92,7 +92,7 @@ def lowered(values: FloatArray, beyond: FloatArray | IntArray | float) -> FloatA
 
 
 def refuse_long_outputs(workload: Workload) -> None:
-    """Refuse output lengths for which `ROUNDING` would not cover all rounding errors.
+    """Raise an error if `ROUNDING` does not cover the rounding errors for the longest output.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def refuse_long_outputs(workload: Workload) -> None:
 
 
 def refuse_late_arrivals(workload: Workload, grid_step: float) -> None:
-    """Refuse arrival times for which `ROUNDING` would not cover all rounding errors.
+    """Raise an error if `ROUNDING` does not cover the rounding errors for the latest arrival time.
 
     Raises
     ------

@@ -53,12 +53,12 @@ HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
 
 SLACKEST = 0.02
-"""Smallest ratio (D - d0) / D of the round lengths D from which the upper end of the bisection for
-the slope lambda of a tangent is computed."""
+"""Lower limit on (D - d0) / D, with round length D, in the formula for the upper end of the
+bisection for the slope lambda of a tangent (lower bound on payments)."""
 
 TOUCH = 0.93
-"""Factor on (longest duration in a range of durations) - d0 * (steps of the block). The slope
-lambda of the tangent that the range shares is the best one for the duration reduced in this way."""
+"""The durations of a block in one range share a tangent. Its slope lambda is the best one for the
+duration d0 * steps + TOUCH * (longest duration of the range - d0 * steps)."""
 
 GROWTH = 2
 """Least ratio (tokens that a request holds before a block) / (steps of the block, one token each).
@@ -143,17 +143,19 @@ class Tables(NamedTuple):
 class Block(NamedTuple):
     """Consecutive steps of a request, whose payments for machine time are bounded together.
 
-    The symbols are those of part (1) of the proof at the head of this module.
+    A step is a round that processes the prompt or one output token. M, d0, d1 and d2 are those of
+    `Machine`. Step j processes tok tokens, and the request holds kv_j tokens in it. The symbols are
+    those of part (1) of the proof at the head of this module.
 
     Attributes
     ----------
     steps : int
         Number b of steps of the request in the block.
     share, work : float
-        share_1 = d0 kv_1 / M and w_1 = d1 tok + d2 kv_1 of the first step, in seconds. kv_1 is the
-        number of tokens that the request holds in it.
+        ``share`` is share_1 = d0 kv_1 / M, ``work`` is w_1 = d1 tok + d2 kv_1: both of the first
+        step, in seconds.
     more_share, more_work : float
-        Sums over the steps j of share_j - share_1 and of w_j - w_1, in seconds.
+        Sum over the steps j of share_j - share_1, and sum of w_j - w_1, in seconds.
     own : float
         Least duration of the block, in seconds.
     """
@@ -259,10 +261,10 @@ def _best_rate(
 ) -> float:
     """Approximate the slope lambda whose tangent is the best lower bound on a block's payments.
 
-    The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is that of
-    `Scratch`. The best lambda is the one at which the rates x of `_conjugate` (steps per second),
-    at the prices of each cell, integrate to the number of steps of the block. Any lambda gives a
-    valid lower bound, so a bisection of a few steps suffices.
+    The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is
+    `Scratch.linear`. The best lambda is the one at which the rates x of `_conjugate` (steps per
+    second), at the prices of each cell, integrate to the number of steps of the block. Any lambda
+    gives a valid lower bound, so a bisection of a few steps suffices.
     """
     cells, width = grid.alpha.size - 1, grid.width
     ends = begin + lasts / grid.step
@@ -297,7 +299,9 @@ def least_payment(block: Block, first: int, last: int, grid: Grid, linear: Float
     """Return a lower bound on what a block pays if it runs between two grid points.
 
     The grid points are ``first`` and ``last``. The bound is (number of steps) * (least price of a
-    step), see part (2) of the proof at the head of this module. ``linear`` is that of `Scratch`.
+    step in the cells between them). The price of a step in cell c is ``linear[c]`` + beta *
+    ``block.work``, where ``linear`` is `Scratch.linear`. See part (2) of the proof at the head of
+    this module.
     """
     cells, width, least = grid.alpha.size - 1, grid.width, math.inf
     for c in range(min(max(first, 0) // width, cells), min(last // width, cells) + 1):

@@ -27,7 +27,7 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Rounds in a block. Searches skip blocks of rounds in which every start costs too much."""
+"""Number of rounds in a block. Searches skip blocks in which every start costs too much."""
 
 SPREAD = 18.0
 """Starts' weights exp(-cost / heat) count as 0 below exp(-SPREAD) * (the request's largest one)."""
@@ -78,7 +78,7 @@ class RequestClasses(NamedTuple):
 
 
 def request_classes(instance: Instance) -> RequestClasses:
-    """Group requests with equal arrival time, lengths and weight into classes."""
+    """Group requests of equal arrival time, lengths and weight into classes, sorted by arrival."""
     a, s, o = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
     rows = np.column_stack([a, s, o, instance.weights])
     distinct, class_of, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
@@ -184,7 +184,7 @@ def cheapest_starts(
 def _price(
     prices: PricedRounds, request: tuple[int, int, int, float], begin: int, costs: FloatArray
 ) -> float:
-    """Write `start_cost` of starts begin, begin + 1, ... to ``costs``, and return the least cost.
+    """Write the `start_cost` of starts begin, begin + 1, ... to ``costs``, and return the least.
 
     ``request`` has the arrival time a, the prompt length s, the output length o, and the cost of a
     round of the request's latency.
@@ -227,7 +227,7 @@ def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, floa
 def _hold(
     weights: FloatArray, begin: int, s: int, o: int, entering: FloatArray, running: FloatArray
 ) -> None:
-    """Add the memory of requests whose starts begin, begin + 1, ... have the given weights.
+    """Add the memory of requests that start at begin, begin + 1, ... in the given fractions.
 
     ``weights[j]`` is the fractional number of requests, with prompt length s and output length o,
     that start at begin + j. A request that starts at t holds s + 1 tokens in round t + 1, and one

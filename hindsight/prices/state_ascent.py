@@ -128,7 +128,8 @@ class StateAscent:
     penalty : float, default inf
         Cost of a late request.
     must_stop : Callable[[], bool], default never
-        Called at every step of the ascent on prices of state tables; returning True ends it.
+        Called at every step of the first ascent, the one on weights of tables; returning True ends
+        it.
 
     Attributes
     ----------
@@ -209,7 +210,8 @@ class StateAscent:
         steps : int
             Number of steps of Adam.
         heat : float, default 1.0
-            Factor on the temperatures `HEATS` and on the step sizes `RATES`.
+            Factor on the temperatures `HEATS` of start weights and on the step sizes `RATES` of
+            Adam.
         must_stop : Callable[[], bool], default never
             Called at every step, which takes some milliseconds; returning True ends the stage.
         """
@@ -266,9 +268,9 @@ class StateAscent:
         """Return the sum of all requests' least costs, and the expected requests in each state.
 
         A start costs the latency plus the prices of the states that the request passes through. The
-        least cost of a request is that of its cheapest start. For the expected number of requests
-        in a state at an epoch (time between two rounds), a start has a probability proportional to
-        exp(-cost / heat). This array has the shape of the prices ``by_state``, (states, T).
+        least cost of a request is that of its cheapest start. An array of the shape of the prices
+        ``by_state``, (states, T), has the expected number of requests in each state at each epoch
+        (time between two rounds), if starts have probabilities proportional to exp(-cost / heat).
         """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
@@ -304,9 +306,9 @@ class StateAscent:
     def _hard(self, x: FloatArray) -> FloatArray:
         """Return, for each row of prices ``x``, the largest total price of a configuration.
 
-        An epoch is the time between two rounds. Each row has the prices of states at one epoch, or
-        at some consecutive ones. A configuration is a multiset of states that fit into memory
-        together. The price of each state is first rounded to a multiple of 1 / SCALE.
+        A configuration is a multiset of states that fit into memory together. Each row has the
+        prices of states at one epoch (time between two rounds), or at some consecutive epochs. The
+        price of each state is first rounded to a multiple of 1 / SCALE.
         """
         W = np.zeros(len(x), dtype=np.int64)
         self._share(capacities, np.rint(x * SCALE).astype(np.int64), self._states, W)
@@ -315,9 +317,9 @@ class StateAscent:
     def _share(self, kernel: Callable[..., None], *arguments: object) -> None:
         """Run a compiled function over all rows of prices, in several threads.
 
-        An epoch is the time between two rounds. Each row has the prices of one epoch, or of some
-        consecutive ones. Each of n threads calls ``kernel`` with the arguments, its number k = 0 ..
-        n - 1, and n. The kernel then computes the rows k, k + n, k + 2 n and so on.
+        Each row has the prices of one epoch (time between two rounds), or of some consecutive
+        epochs. Each of n threads calls ``kernel`` with ``arguments``, its number k = 0 .. n - 1,
+        and n. The kernel then computes the rows k, k + n, k + 2 n and so on.
         """
         threads = self._threads
         list(self._map(lambda first: kernel(*arguments, first, threads), range(threads)))

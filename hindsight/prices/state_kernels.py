@@ -49,7 +49,7 @@ NEGLIGIBLE_PRICE = 1e-7
 
 
 class PricedStarts(NamedTuple):
-    """Requests, and the states that each passes through while it runs; input of `gibbs_starts`.
+    """Requests, with the states that each passes through while it runs: input of `gibbs_starts`.
 
     Attributes
     ----------
@@ -193,10 +193,11 @@ class _Items(NamedTuple):
     states : int64 array
         Index of the state of each item.
     roots : float64 array
-        exp(q / 2 h), the root of the weight of each item, where q is the price of its state.
+        exp(q / (2 h)), the square root of the weight exp(q / h) of each item, where q is the price
+        of its state.
     offsets, depths : int64 array
-        ``offsets``: position in the store of the sums that the forward recursion stores before each
-        item. ``depths``: number of values of k for which it stores these sums.
+        ``offsets``: first position, in the array ``store``, of the sums that the forward recursion
+        stores before each item. ``depths``: number of values of k for which it stores these sums.
     value : float64 array, shape (M + 2, M + 1)
         Entry (k, S) is the sum of weights for k and S, in the recursion that runs at present.
     """
@@ -347,7 +348,7 @@ def soft_capacities(
         value[0, 0] = start
         last = _append_items(items, count, states, store)
         # Sum the weights exp(total price / h) of all configurations (sets of states that fit into
-        # memory together), each divided by exp(level / h). ``start`` is exp(-level / 2 h). All
+        # memory together), each divided by exp(level / h). ``start`` is exp(-level / (2 h)). All
         # entries of ``value`` have this factor already, and get it a second time here. Then
         # initialise the backward recursion: after the last item there is only the empty extension,
         # of weight 1, so all entries become 1 * ``start``.

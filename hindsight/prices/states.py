@@ -178,11 +178,11 @@ class StatePrices(Proof):
 class PathStage:
     """Stage of the proof `PathPrices`: drop nodes of the graph, then split the remaining nodes.
 
-    Every schedule is a path of the graph. A node is an epoch (the time between two rounds),
-    together with a record about some requests: for each *followed* request, whether it runs and
-    since when, and for each *tracked* request, whether it has started. The stage drops each node
-    for which every path through it has a total latency above the limit of the proof, by a lower
-    bound.
+    Each schedule corresponds to a path through the graph. A node is an epoch (the time between two
+    rounds), together with a record about some requests: for each *followed* request, whether it
+    runs and since when, and for each *tracked* request, whether it has started. For each node, the
+    stage computes a lower bound on the total latency of all paths through it. It drops the node if
+    this bound exceeds the limit of the proof.
 
     Attributes
     ----------
@@ -207,8 +207,9 @@ class PathStage:
 class PathPrices(Proof):
     """Proof by path graphs that every schedule's total latency exceeds a limit (`hindsight.paths`).
 
-    In a path graph every schedule is a path. A node is an epoch (the time between two rounds),
-    together with a record of which requests run.
+    In a path graph each schedule corresponds to a path. A node is an epoch (the time between two
+    rounds), together with a record of which requests run. If no path is left, no schedule is within
+    the limit.
 
     Attributes
     ----------

@@ -142,10 +142,10 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
     """Return a lower bound on total latency from the mean rounds in which requests hold memory.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. A request that
-    runs without a break has a latency of (mean round of its volume) plus a constant. The bound
-    takes the least weighted sum of these mean rounds if the volumes may be served in any rounds
-    after the arrivals, at most M units per round, where M is the memory limit. It is computed in
-    integers: fractions are rounded down, and then the total up.
+    runs without a break has a latency of (mean round of its volume) plus a constant. The bound uses
+    the least weighted sum of these mean rounds if the volumes may be served in any rounds after the
+    arrivals, at most M units per round, where M is the memory limit. It is computed in integers:
+    each term is rounded down to a small fraction of a round, and the sum is rounded up.
 
     Parameters
     ----------
@@ -213,8 +213,8 @@ def transportation_bound(instance: Instance) -> int:
 
     The volume of a request is the sum over its rounds of the tokens that it holds. The network has
     an arc from each request to each round after its arrival, and from each round, which serves up
-    to M units, to the sink. A unit of volume costs the number of its round times the weight of the
-    request, divided by its volume. The flow is computed exactly, by network simplex.
+    to M units, to the sink. A unit of volume served in round r costs r * (weight of the request) /
+    (volume of the request). The flow is computed exactly, by network simplex.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def cheapest_flow(instance: Instance) -> Fraction:
 
 
 def _rounds(instance: Instance) -> int:
-    """Return a number of rounds after which the cheapest flow of volumes serves nothing.
+    """Return the number of a round after which the cheapest flow of volumes serves nothing.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. A round serves
     at most M units of volume, and at most s + o units (prompt plus output length) of one request.
