@@ -20,7 +20,7 @@ from hindsight.outcomes.errors import SolverError
 from instances.arrays import FloatArray
 
 Termination = Literal["optimal", "infeasible", "stopped"]
-"""Why HiGHS ended: it proved an optimum, or that no solution exists, or it stopped before."""
+"""Why HiGHS ended: it proved an optimum, it proved infeasibility, or it was stopped."""
 
 TERMINATIONS: dict[str, Termination] = {
     "Optimal": "optimal",

@@ -40,8 +40,8 @@ class ModelResult(NamedTuple):
     status : {"optimal", "feasible", "infeasible", "unknown"}
         ``"optimal"`` if lower and upper bound are equal, ``"feasible"`` if the schedule found is
         not proved optimal, ``"infeasible"`` if HiGHS proves that no schedule within the rounds of
-        the model satisfies the added constraints (one with more rounds may), or ``"unknown"`` if
-        HiGHS stopped before it found a schedule or this proof.
+        the model satisfies the added constraints (a longer schedule may satisfy them), or
+        ``"unknown"`` if HiGHS stopped before it found a schedule or this proof.
     """
 
     schedule: Schedule | FleetSchedule | None

@@ -211,7 +211,7 @@ class Program:
         return sp.csr_array((values, places), (size, len(self.epochs)))
 
     def _counting_rows(self) -> list[_Rows]:
-        """Return rows (2): each request starts once, and rows (4): no start precedes its arrival.
+        """Return rows (2) and (4) of [J25]: each request starts once, and not before its arrival.
 
         If requests may be left out, rows (2) allow at most one start instead. A class of equal
         requests has a row (4) for each time at which some of its requests arrive, except the first
@@ -237,7 +237,7 @@ class Program:
         ]
 
     def _memory(self) -> _Rows:
-        """Return rows (3): the memory held in each round is at most the memory limit."""
+        """Return rows (3) of [J25]: in each round, all requests hold at most the memory limit."""
         rule, ends = self._starts.instance.memory_rule, np.cumsum(self._outputs)
         columns = np.repeat(np.arange(len(ends)), self._outputs)
         ages = np.arange(len(columns)) - (ends - self._outputs)[columns] + 1

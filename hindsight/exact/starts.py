@@ -37,8 +37,8 @@ class StartSets:
     instance : Instance
         The instance.
     horizon : int
-        Last round of the model. For a fleet it is the last round of the timeline, K H for K
-        replicas.
+        Last round of the model. For a fleet it is the last round of the timeline, H times
+        `useful_replicas`.
     starts : tuple[int64 array, ...]
         Sorted starts of each request, on the timeline for a fleet. Non-empty unless ``optional``.
     optional : bool, default False
@@ -65,7 +65,7 @@ class StartSets:
 
 
 def useful_replicas(instance: Instance) -> int:
-    """Return the number of replicas that a schedule can use: at most one per request."""
+    """Return the number of replicas, or the number of requests if that is smaller."""
     return min(instance.replicas, len(instance))
 
 

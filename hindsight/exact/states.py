@@ -104,10 +104,10 @@ class SearchOutcome(NamedTuple, Generic[Found]):
     ----------
     status : SearchStatus
         ``"exhausted"``: every schedule within the budget on total latency was covered. ``"beam"``:
-        only the most promising states of each epoch or round were kept. ``"states"``: the limit on
-        states was exceeded. ``"stopped"``: ``should_stop`` returned True. ``"epochs"``: start times
-        did not fit into the integers of a state. Only ``"exhausted"`` proves that ``found`` is
-        optimal or that no schedule is within the budget.
+        only the states of least lower bound of each epoch or round were kept. ``"states"``: the
+        limit on states was exceeded. ``"stopped"``: ``should_stop`` returned True. ``"epochs"``:
+        start times did not fit into the integers of a state. Only ``"exhausted"`` proves that
+        ``found`` is optimal or that no schedule is within the budget.
     found : Found or None
         The cheapest schedule found within the budget. For `StateSearch` it is an int64 array of
         start times, shape (n,).

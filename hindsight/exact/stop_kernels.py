@@ -81,7 +81,7 @@ class Task(NamedTuple):
     tail : int
         Sum of the capacities of all rounds after r, in price units. The capacity of a round is the
         largest total price of requests that fit into memory together in this round. The lower bound
-        has the prices that requests pay minus these capacities.
+        contains the prices that requests pay, minus these capacities.
     budget : int
         Largest total latency to search for, in price units.
     """

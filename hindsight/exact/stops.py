@@ -84,8 +84,7 @@ class PreemptiveSearch:
         seen: dict[tuple[int, ...], int] = {}
         twin = []
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
-            # `costs_to_go` yields an array for each number of produced tokens, from o - 1 down to
-            # 0.
+            # `costs_to_go` yields an array for each number o - 1, ..., 0 of produced tokens.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
                 # Before the arrival of the request, its costs to go are those at the arrival,
                 # because it can only wait until then.
