@@ -21,7 +21,7 @@ LONGEST_PROMPT = 8
 LONGEST_OUTPUT = 12
 MOST_REQUESTS = 30
 MOST_TRIES = 300
-"""Largest number of smaller instances tried when a failing instance is shrunk."""
+"""Largest number of smaller instances that `smallest` tries for one failing instance."""
 
 EXACT = ExactPredictions()
 INTERVAL = IntervalPredictions(1, LONGEST_OUTPUT)
@@ -30,7 +30,7 @@ BUCKETS = BucketPredictions((3, 7, LONGEST_OUTPUT))
 
 @dataclass(frozen=True)
 class Case:
-    """An instance in order of arrival, with the predictions and the seed of a run."""
+    """A test case: an instance sorted by arrival, a prediction model and the seed of a run."""
 
     instance: Instance
     predictions: PredictionModel = EXACT
@@ -38,11 +38,11 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Return a key that is the same for cases with the same runs."""
+        """Return a key of the case. Cases with equal keys have the same run of a policy."""
         return self.instance.digest, repr(self.predictions), self.seed
 
     def with_requests(self, requests: Sequence[Request]) -> Case:
-        """Return the case with other requests."""
+        """Return a copy of the case in which these requests replace those of the instance."""
         return replace(self, instance=self.instance.replaced(requests=requests))
 
 
@@ -58,11 +58,15 @@ _KINDS: tuple[tuple[PredictionModel, str, MemoryRule], ...] = (
     (EXACT, "arrivals", MemoryRule(4)),
     (BUCKETS, "", MemoryRule(4, "next")),
 )
-"""Kinds of cases: the predictions, what is drawn specially ("": nothing), and the memory rule."""
+"""Kinds of cases: predictions, properties of the instance (see `drawn_cases`), memory rule."""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:
-    """Draw ``count`` cases of every kind in turn, with an increasing number of requests."""
+    """Draw ``count`` cases, of the kinds in turn, with an increasing number of requests.
+
+    "arrivals" makes requests arrive over time, "tight" makes memory just enough for each request
+    alone, and "ties" makes requests equal.
+    """
     for place in range(count):
         rng = np.random.default_rng([seed, place])
         predictions, drawn, rule = _KINDS[place % len(_KINDS)]
@@ -77,8 +81,8 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
             arrivals = np.sort(rng.integers(0, 3 * n, n))
         rows = zip(arrivals.tolist(), prompts.tolist(), outputs.tolist(), strict=True)
         requests = [Request(*row, f"r{index}") for index, row in enumerate(rows)]
-        # Memory is enough for each request alone, even with the longest output that its prediction
-        # allows.
+        # ``needed`` is enough memory for each request alone, even with the longest output that its
+        # prediction allows.
         longest = int(outputs.max()) if predictions is EXACT else LONGEST_OUTPUT
         needed = rule.held(int(prompts.max()) + longest)
         limit = needed if "tight" in drawn else int(needed * rng.uniform(1.2, 3))
@@ -86,7 +90,10 @@ def drawn_cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
-    """Yield cases with equal predictions and other output lengths, and the changed requests."""
+    """Yield variants of a case with other output lengths that have the same predictions.
+
+    With each variant, yield the positions of the requests whose output length differs.
+    """
     if case.predictions not in (INTERVAL, BUCKETS):
         return
     rng, requests = np.random.default_rng([case.seed, 1]), case.instance.requests
@@ -94,8 +101,8 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
     outputs = np.array([one.output_length for one in requests])
     lowers, uppers = np.array([(one.lower, one.upper) for one in told]).T
     turned = lowers + uppers - outputs
-    # If only one request is changed, a policy can notice it only when that request ends, so that
-    # more decisions are compared.
+    # Change only the first or only the last request, too. A policy can notice the change only when
+    # this request ends, so more decisions are compared than if all are changed.
     alone = [
         np.where(np.arange(len(outputs)) == k, turned, outputs) for k in (0, -1 % len(outputs))
     ]
@@ -106,7 +113,10 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
-    """Yield cases whose requests differ or are fewer from some round on, and this round."""
+    """Yield (variant of a case, round): requests that arrive from this round on are changed.
+
+    They have other lengths, arrive later, or are missing.
+    """
     requests = case.instance.requests
     times = sorted({one.arrival_time for one in requests} - {0})
     most = max(one.prompt_length for one in requests) + 1
@@ -129,7 +139,7 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
 
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Leave out requests of a failing case as long as it still fails, and return it."""
+    """Leave out requests of a failing case as long as the rest still fails. Return the result."""
     tries, first, size = MOST_TRIES, 0, max(1, len(case.instance) // 2)
     while size and tries:
         requests = case.instance.requests

@@ -22,27 +22,27 @@ from online.trials.trial import COMPLETED, one_line
 from .cases import EXACT, Case, drawn_cases, other_futures, other_lengths, smallest
 
 ROUNDS_TO_END = 10
-"""Most rounds of a run, as a multiple of the rounds that serve one request after the other."""
+"""Limit on the rounds of a run: this number times the rounds to serve requests one by one."""
 
 LEVEL = ServiceLevel(latency=30, time_per_token=4)
-"""Service level for policies that need one; in the drawn cases some requests can meet it."""
+"""Service level for policies that need one. In the drawn cases only some requests can meet it."""
 
 Reason: TypeAlias = "str | None"
-"""Reason why a check failed: empty if it passed, None if it does not apply to the case."""
+"""Result of a check: the reason of a failure, "" if it passed, None if it does not apply."""
 
 
 @dataclass
 class Outcome:
-    """Outcome of a run.
+    """Decisions of a policy on a case, and the run or the error with which it ended.
 
     Attributes
     ----------
     moves : list[tuple[int, str]]
-        The round and the text of every decision that is not empty.
+        Round and text of every decision that is not empty, such as one that starts requests.
     run : Run or None
-        The run; None if an error ended it.
+        The run. None if an error ended it.
     error : Exception or None
-        The error that ended the run; None without one.
+        The error that ended the run. None without one.
     """
 
     moves: list[tuple[int, str]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def ends(self) -> list[int]:
-        """Round in which each request ended, by index; empty if some request did not end."""
+        """Round in which each request completed, by index. Empty if some request did not."""
         if self.run is None or self.run.status != COMPLETED:
             return []
         ends: list[int] = self.run.completion_rounds.tolist()
@@ -59,13 +59,13 @@ class Outcome:
 
     @property
     def drained(self) -> float:
-        """Round in which the policy stopped waiting for more requests; infinite if it did not."""
+        """Round in which the policy stopped waiting for more requests. Infinite if it did not."""
         drained = None if self.run is None else self.run.drain_round
         return math.inf if drained is None else drained
 
 
 def play(case: Case, policy: Policy) -> Outcome:
-    """Run a policy on a case and return the outcome, with any error of the policy in it."""
+    """Run a policy on a case and return the outcome. An error of the policy is not raised."""
     outcome, decide = Outcome(), policy.decide
 
     def decides(state: State) -> Decision:
@@ -102,12 +102,13 @@ def play(case: Case, policy: Policy) -> Outcome:
 
 
 class Laboratory:
-    """A policy and the outcomes of its runs; each case is run once.
+    """A policy under test, and a cache of the outcomes of its runs.
 
     Attributes
     ----------
     erratic : bool
-        Whether two runs of one case differed. A difference between two cases then proves nothing.
+        Whether two runs of the same case differed. The checks that compare runs of different cases
+        then prove nothing, and are left out.
     """
 
     def __init__(self, spec: PolicySpec) -> None:
@@ -115,7 +116,10 @@ class Laboratory:
         self._runs: dict[tuple[str, str, int], Outcome] = {}
 
     def run(self, case: Case) -> Outcome:
-        """Return the outcome of a new policy object on a case."""
+        """Run a new object of the policy on a case, unless this was done before.
+
+        Return the outcome.
+        """
         if case.key not in self._runs:
             self._runs[case.key] = play(case, self.spec.make())
         return self._runs[case.key]
@@ -168,7 +172,7 @@ def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> C
 
 
 def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdict:
-    """Run a check on every case, and shrink the first case on which it fails."""
+    """Run the check ``name`` on every case. If it fails, shrink the first case that fails."""
     asks, check = CHECKS[name]
     tried = [check(laboratory, case) for case in cases]
     checked, failing = len(tried) - tried.count(None), [k for k, why in enumerate(tried) if why]
@@ -178,7 +182,8 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
     if not failing:
         return Verdict(name, asks, checked)
     laboratory.erratic |= name == "deterministic"
-    # Reasons of all failing cases in the order tried; the last is that of the smallest case.
+    # ``reasons`` has the reasons of all failing cases in the order in which they were tried. The
+    # last one belongs to the smallest case.
     reasons = [tried[failing[0]]]
 
     def fails(case: Case) -> bool:
@@ -191,7 +196,7 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
 
 
 def _reproduction(spec: PolicySpec, case: Case) -> str:
-    """Return Python code that repeats the run of a policy on a case."""
+    """Return Python code, as text, that repeats the run of a policy on a case."""
     options = f"seed={case.seed}"
     if case.predictions != EXACT:
         options += f", predictions=online.{case.predictions!r}"
@@ -205,9 +210,9 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
 
 
 def _made(spec: PolicySpec) -> str:
-    """Return an expression that makes the policy: its text, or a call of its class.
+    """Return a Python expression for a policy: its name as text, or a call of its class.
 
-    The call is for classes of a notebook or inside a function, which no text names.
+    Classes in a notebook or inside a function have no such name, so they are called.
     """
     if spec.own is None:
         return repr(spec.label)
@@ -248,10 +253,10 @@ def _ends(laboratory: Laboratory, case: Case) -> Reason:
 
 
 Pairs: TypeAlias = Iterator[tuple[str, float, Outcome]]
-"""Description of another run, the first round in which it may differ, and its outcome."""
+"""Runs to compare with: description, first round that may differ, and outcome of each."""
 
 _EARLIER = next(drawn_cases(1, 1))
-"""Case that a policy object runs first, to test that `reset` clears its state."""
+"""Case that a policy object runs before another, to test that `Policy.reset` clears its state."""
 
 
 def _repeated(laboratory: Laboratory, case: Case) -> Pairs:
@@ -281,9 +286,9 @@ def _with_another_future(laboratory: Laboratory, case: Case) -> Pairs:
 
 
 def _same(pairs: Callable[[Laboratory, Case], Pairs]) -> Callable[[Laboratory, Case], Reason]:
-    """Return a check that a run makes the same decisions as other runs up to a round.
+    """Return a check: the run of a case makes the same decisions as other runs up to some round.
 
-    ``pairs`` yields the other runs and these rounds.
+    ``pairs`` yields the other runs, with the first round in which each may differ.
     """
 
     def check(laboratory: Laboratory, case: Case) -> Reason:
@@ -309,4 +314,4 @@ CHECKS: dict[str, tuple[str, Callable[[Laboratory, Case], Reason]]] = {
     "lengths": ("knows no output length that it is not given", _same(_with_other_lengths)),
     "future": ("knows nothing of arrivals to come", _same(_with_another_future)),
 }
-"""For each check its name, the property in a few words, and the function that tests a case."""
+"""Checks by name: the property in a few words, and the function that tests it on a case."""

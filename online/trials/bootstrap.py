@@ -17,20 +17,22 @@ from .intervals import Interval, rounded_down, rounded_up
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
 NOISE = 1e-10
-"""Round-off that an end of an interval may have: 1.2 + 1e-16 is printed as 1.2000, not 1.2001."""
+"""Largest round-off of an interval's end: so 1.2 + 1e-16 is rounded up to 1.2000, not 1.2001."""
 
 Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """A 95 % confidence interval of a policy's mean ratio over all instances that may be drawn.
+    """95 % confidence interval of the expected ratio of a policy over all instances.
+
+    The instances of the trials are taken as a random sample of these.
 
     Attributes
     ----------
     low, high : float or None
-        The ends. An end is None if there are fewer than two instances, or if it needs a bound on an
-        optimum that is not known.
+        The ends. Both are None if there are fewer than two instances. An end is also None if it
+        depends on an optimum for which the bound on this side is not known.
     """
 
     low: float | None
@@ -44,11 +46,12 @@ class Confidence:
 
 
 def mean_interval(units: Sequence[Sequence[Interval]]) -> Confidence | None:
-    """Return the bootstrap confidence interval of a mean of numbers known as intervals.
+    """Return the bootstrap confidence interval of a mean, if each number is in a known interval.
 
     Instances are resampled with replacement, each with all of its trials. The low end is computed
-    from the lower ends of the intervals and the high end from their upper ends, so the result
-    covers all numbers in the intervals. None if neither end is known.
+    from the lower ends of the intervals and the high end from their upper ends. So the result
+    covers the confidence interval for any numbers in these intervals. The result is None if neither
+    end is known.
 
     Parameters
     ----------
@@ -58,23 +61,25 @@ def mean_interval(units: Sequence[Sequence[Interval]]) -> Confidence | None:
     lowers = [[one.lower for one in unit] for unit in units]
     uppers = [[one.upper for one in unit] for unit in units]
     low = high = _interval(lowers)
-    # If all numbers are known exactly, lower and upper ends agree: one bootstrap is enough.
+    # If all numbers are known exactly, their lower and upper ends agree, and one bootstrap gives
+    # both ends.
     if lowers != uppers:
         high = _interval(uppers)
     return None if low[0] is None and high[1] is None else Confidence(low[0], high[1])
 
 
 def _interval(units: Sequence[Sequence[Fraction | None]]) -> Ends:
-    """Return the bootstrap interval of the mean of all numbers; numbers of a unit stay together.
+    """Return the ends of the bootstrap confidence interval of the mean of all numbers.
 
-    Both ends are None if a number is None or if there are fewer than two units.
+    A unit has the numbers of one instance. Units are resampled as a whole. Both ends are None if a
+    number is None or if there are fewer than two units.
     """
     if len(units) < 2 or any(one is None for unit in units for one in unit):
         return None, None
     sums = np.array([math.fsum(float(one or 0) for one in unit) for unit in units])
     counts = np.array([float(len(unit)) for unit in units])
     if np.ptp(sums / counts) == 0:
-        # All units have the same mean, so every resample has it too.
+        # All instances have the same mean, so every resample of them has this mean.
         return float(sums[0] / counts[0]), float(sums[0] / counts[0])
     low, high = _bootstrap(sums, counts, "BCa")
     if math.isfinite(low) and math.isfinite(high):

@@ -17,10 +17,10 @@ DECIMALS = 4
 
 
 LATENCY, MAKESPAN, ON_TIME = "latency", "makespan", "on time"
-"""Goals of trials as text. A goal on time has its service level after this text."""
+"""Text of a goal in `Trial.goal`. After "on time" stand the limits of the service level."""
 
 Latency: TypeAlias = int | Fraction
-"""A cost: a whole number of rounds, a number of requests, or exact seconds."""
+"""Type of the cost of a run: whole rounds, a number of requests on time, or exact seconds."""
 
 
 class MismatchError(ValueError):
@@ -28,24 +28,24 @@ class MismatchError(ValueError):
 
 
 def rounded(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a number with ``decimals`` decimals, rounded to the nearest."""
+    """Return a number as text with ``decimals`` decimals, rounded to the nearest."""
     return _decimal(number, round, decimals)
 
 
 def rounded_down(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a number with ``decimals`` decimals, rounded down, as lower bounds have to be."""
+    """Return a number as text with ``decimals`` decimals, rounded down, for lower bounds."""
     return _decimal(number, math.floor, decimals)
 
 
 def rounded_up(number: Fraction | float, decimals: int = DECIMALS) -> str:
-    """Write a number with ``decimals`` decimals, rounded up, as upper bounds have to be."""
+    """Return a number as text with ``decimals`` decimals, rounded up, for upper bounds."""
     return _decimal(number, math.ceil, decimals)
 
 
 def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], decimals: int) -> str:
     if isinstance(number, float) and not math.isfinite(number):
         return str(number)
-    # A Fraction has the exact value of a float and all digits of a large number.
+    # Round exactly: a Fraction has the exact value of a float and all digits of a large integer.
     scaled = rounding(Fraction(number) * 10**decimals)
     digits = f"{abs(scaled):0{decimals + 1}d}"
     point = len(digits) - decimals
@@ -55,12 +55,12 @@ def _decimal(number: Fraction | float, rounding: Callable[[Fraction], int], deci
 
 @dataclass(frozen=True)
 class Interval:
-    """Interval that contains a number, with exact ends.
+    """Interval with exact ends that is known to contain a number, such as a ratio.
 
     Attributes
     ----------
     lower, upper : Fraction or None
-        The ends; None for an unknown end.
+        Lower and upper bound on the number. None if no such bound is known.
     """
 
     lower: Fraction | None
@@ -68,7 +68,7 @@ class Interval:
 
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
-        """Return the interval with the given ends as fractions; None for an unknown end."""
+        """Return the interval with these ends, as fractions. None means that an end is unknown."""
         ends = [None if end is None else Fraction(end) for end in (lower, upper)]
         return cls(*ends)
 
@@ -76,7 +76,8 @@ class Interval:
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
         """Return an interval that contains part / x for every x > 0 in ``whole``.
 
-        An end is unknown if the end of ``whole`` that it needs is unknown or not above 0.
+        Its lower end is part / (upper end of ``whole``), its upper end part / (lower end). It is
+        unknown if the divisor is unknown or not above 0.
         """
         known = (end if end and end > 0 else None for end in (whole.upper, whole.lower))
         shares = [None if end is None else Fraction(part) / end for end in known]
@@ -84,16 +85,16 @@ class Interval:
 
     @classmethod
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Return an interval that contains the mean of one number from each interval.
+        """Return an interval that contains the mean of numbers, given an interval for each number.
 
-        Its ends are the means of the ends. An end is known if it is known of all intervals.
+        Its lower end is the mean of the lower ends, if all are known, and likewise its upper end.
         """
         lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
         return cls(*(_mean(ends) for ends in (lowers, uppers)))
 
     @classmethod
     def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Return an interval that contains the largest of one number from each interval.
+        """Return an interval that contains the largest of numbers, given an interval for each.
 
         The lower end is the largest of the known lower ends. The upper end is the largest upper
         end, if all are known.
@@ -105,7 +106,7 @@ class Interval:
 
     @property
     def is_exact(self) -> bool:
-        """Whether both ends are known and equal."""
+        """Whether both ends are known and equal, so that the number is known exactly."""
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
@@ -126,9 +127,10 @@ class Interval:
         return low, high
 
     def text(self, decimals: int = DECIMALS) -> str:
-        """Write the interval with ends rounded outwards, as ``[low, high]``; ``?`` is unknown.
+        """Return the interval as text such as ``[1.2000, ?]``, where ``?`` is an unknown end.
 
-        An interval of one number is written as this number, rounded to the nearest.
+        The lower end is rounded down and the upper end up. If both ends are equal, the text is this
+        number, rounded to the nearest.
         """
         if self.is_exact and self.lower is not None:
             return rounded(self.lower, decimals)
@@ -141,7 +143,7 @@ class Interval:
 
 
 NOTHING = Interval(None, None)
-"""Interval of a number of which no bound is known: both ends are None."""
+"""Interval of an unknown number without any known bound: both ends are None."""
 
 
 def _mean(ends: Sequence[Fraction | None]) -> Fraction | None:
@@ -153,12 +155,12 @@ def ratio(run: Run, result: Any) -> Interval:
     """Return the competitive ratio of a run, its cost divided by the optimum, as an interval.
 
     The cost and the optimum are those of the goal of ``result``. For the goals ``"latency"`` and
-    ``"makespan"`` the ratio is at least 1. For the goal `hindsight.OnTime` it is the number of
-    requests on time over the most that any scheduler has on time, at most 1.
+    ``"makespan"`` the ratio is at least 1. For the goal `hindsight.OnTime` it is (requests on time
+    in the run) / (most requests on time in any schedule), at most 1.
 
-    In rounds, the cost is that of a schedule with the completions of the run, and of the kind that
-    the optimum is taken over: `Run.schedule`, or `Run.preemptive_schedule` for
-    ``preemption="keep"``. In seconds a run is such a schedule itself.
+    In rounds, the cost is that of a schedule with the completion times of the run: `Run.schedule`,
+    or `Run.preemptive_schedule` if the optimum is that of ``preemption="keep"``. In seconds a run
+    is a schedule itself.
 
     Parameters
     ----------
@@ -174,7 +176,8 @@ def ratio(run: Run, result: Any) -> Interval:
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
-        No schedule of the kind that the optimum is taken over has the completions of the run.
+        None of the schedules that the optimum is over has the completion times of the run, because
+        the run kept the tokens of requests that it preempted.
     InvalidTypeError
         ``run`` is not a `Run`, or ``result`` has no bounds.
 
@@ -203,7 +206,8 @@ def ratio(run: Run, result: Any) -> Interval:
         raise MismatchError(f"{both} belong to different requests or batch times")
     cost = cost_of(run, schedule, goal, getattr(goal, "level", None))
     lower, upper = result.lower_bound, result.upper_bound
-    # The optimum is over a set of schedules that contains the run's: its cost is a bound too.
+    # The schedule of the run is one of those that the optimum is taken over. So its cost is also a
+    # bound on the optimum.
     if goal in (LATENCY, MAKESPAN):
         upper = cost if upper is None else min(cost, upper)
     else:
@@ -212,29 +216,32 @@ def ratio(run: Run, result: Any) -> Interval:
 
 
 def schedule_of(run: Run, preemption: str) -> Any:
-    """Return a run as a schedule of the kind that the optimum for ``preemption`` is taken over.
+    """Return the schedule of a run that may be compared with the optimum for ``preemption``.
+
+    In rounds it is `Run.preemptive_schedule` for ``"keep"`` and `Run.schedule` for other values.
 
     Raises
     ------
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
-        No such schedule has the completions of the run.
+        No schedule of this kind has the completion times of the run.
     """
     keeps = preemption == "keep" and run.instance is not None
     return run.preemptive_schedule if keeps else run.schedule
 
 
 def cost_of(run: Run, schedule: Any, goal: Any, level: Any) -> Latency:
-    """Return the cost of a run's schedule for a goal.
+    """Return the cost of the schedule of a run.
 
-    It is the total latency, the makespan, or for other goals the number of requests that meet the
+    By ``goal`` it is the total latency, the makespan, or the number of requests that meet the
     service level ``level``.
 
     Raises
     ------
     NoScheduleError
-        Fewer requests are on time in the schedule, which has no pauses, than in the run.
+        Fewer requests are on time in the schedule than in the run: the schedule has no pauses, so
+        first tokens may come later.
     """
     if goal == LATENCY:
         return total_of(schedule)

@@ -15,9 +15,9 @@ from .trial import Trial, with_best_bounds
 
 
 def entry_of(problem: Any) -> LibraryEntry | None:
-    """Return the library entry of an instance; None if it is not an instance of the library.
+    """Return the library entry of an instance, or None if the library does not have the instance.
 
-    The entry is found by the name in the metadata of the instance, and has to have its digest.
+    The metadata of the instance has the name of the entry. The digests of both must be equal.
     """
     stored = getattr(problem, "metadata", {}).get("library")
     name = stored.get("name") if isinstance(stored, dict) else None
@@ -29,18 +29,19 @@ def entry_of(problem: Any) -> LibraryEntry | None:
 
 
 def source_of(trial: Trial) -> str:
-    """Return a label for the source of a trial's instance.
+    """Return a label for where the instance of a trial comes from.
 
-    It is the set of a library instance, the generator of a drawn one, or else its name.
+    It is the set of a library instance, the generator of a generated instance, else its name.
     """
     library, name = instances.library(), trial.instance
     return library[name].set if name in library else name.partition("[")[0]
 
 
 def with_records(trials: Iterable[Trial], problems: Iterable[Any]) -> list[Trial]:
-    """Return trials with the bounds of the library's records, if their instances have records.
+    """Return trials with the bounds on their optimum that the records of the library have.
 
-    ``problems`` has the instance of each trial.
+    ``problems`` has the instance of each trial. Trials of instances without a record stay as they
+    are.
     """
     found = []
     for trial, problem in zip(trials, problems, strict=True):

@@ -49,14 +49,14 @@ class PredictionSpec(Spec[Any]):
 
     @classmethod
     def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
-        """Return the spec of a prediction model given as text, as an object, or as a spec.
+        """Return a prediction model given as text, object or `PredictionSpec` as `PredictionSpec`.
 
         Paths in a text are relative to ``folder``.
 
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            ``thing`` is none of these.
+            ``thing`` is of another type, or the text cannot be read.
         """
         if not isinstance(thing, str | cls) and not callable(getattr(thing, "predict", None)):
             reason = "is not text and has no method predict"
@@ -71,9 +71,10 @@ class PredictionSpec(Spec[Any]):
         return self.given is not None or self.name not in WITHOUT_DRAWS
 
     def made(self, problem: AnySource) -> PredictionModel:
-        """Return the prediction model for a problem.
+        """Return the prediction model itself, made for a problem.
 
-        ``interval`` without parameters is the interval from its least to its largest output length.
+        For ``interval`` without parameters, the interval goes from the least to the largest output
+        length of the problem.
 
         Raises
         ------
@@ -91,7 +92,7 @@ class PredictionSpec(Spec[Any]):
 
 
 def as_predictions(given: Any) -> list[PredictionSpec]:
-    """Return one or several prediction models as a list of specs, and check their parameters.
+    """Return one or several prediction models as a list of `PredictionSpec`, after a check.
 
     Raises
     ------

@@ -17,13 +17,13 @@ from instances import FileFormatError, InvalidValueError
 from .trial import Trial, with_best_bounds
 
 HEAD = b'{"format": "llm-hindsight/trials", "version": 2}\n'
-"""First line of a file of trials, which has the format and its version."""
+"""First line of a file of trials, which names the file format and its version."""
 
 
 def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
     """Read the trials in a file that `online.sweep` wrote (its parameter ``store``).
 
-    Each has the best bounds on its optimum that any trial in the file has.
+    Each trial gets the best bounds on its optimum that any trial in the file has.
 
     Raises
     ------
@@ -36,14 +36,12 @@ def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
 
 
 class Store:
-    """Trials by key, with the file that new ones are appended to.
-
-    Without a file they are in memory only.
+    """Collection of trials. New trials are also appended to a file, if the store has one.
 
     Attributes
     ----------
     trials : dict[str, Trial]
-        The trials by `Trial.key`.
+        The trials by `Trial.key`, a hash of what defines a trial.
     """
 
     def __init__(self, path: Path | None, trials: dict[str, Trial]) -> None:
@@ -51,7 +49,7 @@ class Store:
         self.trials = trials
 
     def add(self, found: Iterable[Trial]) -> None:
-        """Add trials and append them to the file; each replaces an earlier one with its key."""
+        """Add trials and append them to the file. A trial replaces an earlier one of equal key."""
         lines = ""
         for one in found:
             self.trials[one.key] = one
@@ -65,9 +63,9 @@ class Store:
 
 @contextmanager
 def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
-    """Open the store in a file for reading and appending, and lock it.
+    """Open a file of trials as a `Store` for reading and appending, and lock the file.
 
-    A missing file is created. Without a path the store is in memory only.
+    A missing file is created. If ``path`` is None, the store has no file.
 
     Raises
     ------

@@ -153,7 +153,7 @@ def sweep(  # noqa: PLR0913
 
 
 def _problems(groups: Groups) -> Iterator[tuple[str, AnySource]]:
-    """Yield each problem after the label of its group; the label is empty without groups."""
+    """Yield (label of the group, problem) for each problem. The label is empty without groups."""
     named = groups.items() if isinstance(groups, Mapping) else [("", groups)]
     return ((group, one) for group, members in named for one in members)
 
@@ -167,10 +167,10 @@ def _asked(
     spec: PolicySpec,
     router: RouterSpec | None,
 ) -> list[Asked]:
-    """Return the trials of one policy on one problem, not run yet, with what their runs need.
+    """Return the trials of one policy on one problem, before their runs.
 
-    There is one for each seed if the policy, the predictions, the router or the arrivals are
-    random, and else one with the first seed.
+    If the policy, the predictions, the router or the arrivals are random, there is a trial for each
+    seed. Otherwise there is one trial, with the first seed.
     """
     policy = spec.make()
     is_given = isinstance(problem, Instance | Workload)
@@ -191,9 +191,10 @@ def _asked(
 
 
 def _tasks(asked: Sequence[Asked], search: Search, kept: Store) -> list[Task]:
-    """Return a task for each problem with missing trials, or whose optimum is searched again.
+    """Return a task for each problem with trials that the store ``kept`` lacks.
 
-    An optimum is searched again if the bounds in the store had a shorter time limit.
+    Problems whose optimum should be searched again get a task too: if the bounds in the store come
+    from a search with a shorter time limit.
     """
     known = {one.key: one for one in with_best_bounds(kept.trials.values())}
     tasks: dict[str, Task] = {}
@@ -224,7 +225,8 @@ def _perform(
     with closing(run) as outcomes:
         for done, outcome in enumerate(outcomes, start=1):
             if isinstance(outcome.error, BrokenExecutor):
-                # Trials of a worker that died do not enter the file: the next sweep runs them.
+                # The worker process died. Its trials are not written to the file, so that the next
+                # sweep runs them again.
                 kept.trials.update((one.key, one) for one in outcome.task.lost())
             else:
                 kept.add(outcome.value())

@@ -16,7 +16,7 @@ from .intervals import LATENCY, NOTHING, Interval
 from .trial import Trial, as_row
 
 BY = ("group", "policy", "router", "predictions", "compared_with")
-"""Attributes of `Trial` whose different values make separate rows of a table of mean ratios."""
+"""Attributes of `Trial`: in a table of mean ratios, different values get separate rows."""
 
 USUAL = {"compared_with": "optimum", "predictions": "exact"}
 
@@ -24,8 +24,8 @@ USUAL = {"compared_with": "optimum", "predictions": "exact"}
 def frame(trials: Iterable[Trial]) -> Any:
     """Return a pandas frame with a row for each trial and a column for each attribute of `Trial`.
 
-    Column ``ratio`` has `Interval` objects with exact ends, and ``proved`` whether the optimum is
-    known.
+    Column ``ratio`` has `Interval` objects with exact ends. Column ``proved`` has whether the
+    optimum is known.
     """
     return _frame([as_row(trial) for trial in trials])
 
@@ -33,9 +33,9 @@ def frame(trials: Iterable[Trial]) -> Any:
 def table(trials: Iterable[Trial], by: Sequence[str] | None = None) -> Any:
     """Return a pandas frame of mean and largest competitive ratios, with a row for each policy.
 
-    Columns ``mean ratio`` and ``max ratio`` are intervals with exact ends that contain these
-    numbers for the instances of the trials. Column ``95 %`` is a bootstrap confidence interval of
-    the mean ratio over the distribution of instances. Trials without a ratio are left out of these
+    Columns ``mean ratio`` and ``max ratio`` are intervals with exact ends that contain the mean and
+    the largest ratio of the trials. Column ``95 %`` is a bootstrap confidence interval of the
+    expected ratio over the distribution of instances. Trials without a ratio are left out of these
     columns and count as failed.
 
     Parameters
@@ -120,9 +120,9 @@ def _place(trial: Trial) -> Hashable:
 
 
 def divided_by(trials: Sequence[Trial]) -> list[str]:
-    """Return the attributes of `BY` that divide the rows of a table of these trials.
+    """Return the attributes of `BY` whose values get separate rows in a table of these trials.
 
-    They are the policy, and attributes that differ or have an unusual value.
+    They are the policy, and attributes that differ among the trials or have an unusual value.
     """
 
     def differs(name: str) -> bool:
@@ -133,7 +133,7 @@ def divided_by(trials: Sequence[Trial]) -> list[str]:
 
 
 def grouped(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, ...], list[Trial]]:
-    """Return lists of trials by the values of the attributes ``names``, in order of appearance."""
+    """Group trials by the values of their attributes ``names``, in order of appearance."""
     found: dict[tuple[Any, ...], list[Trial]] = {}
     for one in trials:
         found.setdefault(tuple(getattr(one, name) for name in names), []).append(one)

@@ -44,13 +44,13 @@ UNSERVED = {
     "round-limit": "the limit on rounds came first",
     "time-limit": "its time ran out",
 }
-"""Texts for the ``reason`` of a trial whose run did not complete, by the status of the run."""
+"""Text in `Trial.reason` if the run of a trial left requests unserved, by the run's status."""
 
 DIED = "the worker process died: it was killed, or out of memory"
-"""Text for the ``reason`` of a trial whose worker process died."""
+"""Text in `Trial.reason` if the worker process that ran the trial died."""
 
 PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
-"""The ``preemption`` of the optimum in a library record, by the record's goal; else "never"."""
+"""`Trial.preemption` for optima from library records, by the record's goal. Others: "never"."""
 
 
 CHOICES = {"preemption": ("never", "keep", "recompute"), "optimum": ("solve", "records")}
@@ -59,7 +59,7 @@ CHOICES = {"preemption": ("never", "keep", "recompute"), "optimum": ("solve", "r
 
 @dataclass(frozen=True)
 class Search:
-    """Parameters of a sweep that choose the optimum to compare with, and how it is bounded.
+    """Parameters of a sweep: the optimum that runs are compared with, and how it is bounded.
 
     Attributes
     ----------
@@ -86,22 +86,23 @@ class Search:
         return level if isinstance(level, ServiceLevel) else None
 
     def level(self, problem: AnySource) -> ServiceLevel | None:
-        """Return the service level of the goal, which policies see too; None for other goals.
+        """Return the service level that the runs are judged by and that policies see.
 
-        With ``optimum="records"`` it is that of the library instance.
+        It is None if the goal has none. With ``optimum="records"`` it is the service level of the
+        library instance.
         """
         entry = entry_of(problem) if self.optimum == "records" else None
         return self._level if entry is None else entry.level
 
     def check(self, problem: AnySource) -> None:
-        """Refuse a problem for which the optimum is not defined.
+        """Raise an error if the optimum to compare with is not defined for a problem.
 
         Raises
         ------
         InvalidValueError
             The preemption or the goal does not exist in the problem's unit of time (rounds or
-            seconds), or records are wanted and the library has none of the problem, or one of
-            another goal or preemption.
+            seconds). Or ``optimum`` is ``"records"``, and the library has no record of the problem
+            or a record of another goal or preemption.
         """
         timed = batch_time_of(problem) is not None
         if self.optimum == "records":
@@ -128,10 +129,11 @@ class Search:
                 raise InvalidValueError(None, name, str(given), reason)
 
     def asked(self, problem: AnySource, policy: Policy) -> dict[str, Any]:
-        """Return the attributes of a trial that define its optimum: goal, preemption, asked.
+        """Return the attributes ``goal``, ``preemption`` and ``asked`` of a `Trial`.
 
-        ``preemption`` is that of the sweep, or by default the one that suits the policy. ``asked``
-        is the argument ``preemption`` of the sweep, empty in seconds or for None.
+        They define its optimum. ``preemption`` is the argument of the sweep. If that is None, it is
+        ``"keep"`` in seconds or for policies that may keep tokens, else ``"never"``. ``asked`` is
+        the argument of the sweep, empty in seconds or for None.
         """
         timed = batch_time_of(problem) is not None
         goal, given, level = self.goal, self.preemption, self.level(problem)
@@ -145,10 +147,10 @@ class Search:
         }
 
     def is_enough(self, stored: Trial) -> bool:
-        """Return whether a search could not improve the bounds on the optimum of a stored trial.
+        """Return whether no further search for the optimum of a stored trial is useful.
 
-        That is the case if the optimum is proved, if the trial has no ratio, or if its search had
-        at least this time limit.
+        That is the case if the optimum is proved, if the trial has no ratio, or if an earlier
+        search had at least the time limit of this sweep.
         """
         if stored.status != COMPLETED or stored.is_proved or stored.reason:
             return True
@@ -158,10 +160,10 @@ class Search:
         return next(limits) >= next(limits)
 
     def solve(self, trial: Trial, problem: Instance | Workload, start: Any) -> dict[str, Any]:
-        """Search for an optimum from the schedule ``start`` (or None).
+        """Search for the optimum of a trial, beginning with the schedule ``start`` if given.
 
-        Return the attributes that describe the optimum (`OF_OPTIMUM`), or the ``reason`` of a
-        failure.
+        Return the attributes of `Trial` that describe the optimum (`OF_OPTIMUM`). If the search
+        fails, return its attribute ``reason``.
         """
         import hindsight
 
@@ -186,7 +188,7 @@ class Search:
 
 
 class Asked(NamedTuple):
-    """A trial that a sweep is asked for, with the problem, policy, predictions and router."""
+    """A trial that a sweep has to run, with the problem, policy, predictions and router."""
 
     trial: Trial
     problem: AnySource
@@ -197,20 +199,21 @@ class Asked(NamedTuple):
 
 @dataclass
 class Task:
-    """The trials of one problem that a sweep has to run, or whose optima it has to search.
+    """Work of a sweep on one problem: trials to run, and trials with an optimum to search.
 
     Attributes
     ----------
     problem : Instance or Workload or ArrivalSource
         The problem.
     search : Search
-        The optimum to compare with.
+        The optimum that runs are compared with, and how it is bounded.
     missing : list[Asked]
-        Trials to run.
+        Trials to run, which the store lacks.
     stored : list[Trial]
-        Trials of the store whose optimum is to be searched again.
+        Trials from the store whose optimum is to be searched again.
     known : list[Trial]
-        Other trials of the store on the problem, whose bounds can be used.
+        Other trials from the store on this problem. Their bounds are used if they are for the same
+        optimum.
     """
 
     problem: AnySource
@@ -220,9 +223,9 @@ class Task:
     known: list[Trial] = field(default_factory=list)
 
     def perform(self) -> list[Trial]:
-        """Run the missing trials, then search for each optimum once; return all trials.
+        """Run the missing trials, then search for each optimum once. Return all trials.
 
-        A search starts from the best schedule of the runs.
+        A search begins with the best schedule of the runs.
         """
         found = [(one, None, None) for one in self.stored]
         found += [self._run(one) for one in self.missing]
@@ -240,9 +243,10 @@ class Task:
     def _bounds(
         self, trials: Sequence[Trial], problems: Sequence[Any], schedules: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return the bounds on the common optimum of some trials, as attributes of a trial.
+        """Return bounds on the optimum that some trials share, as attributes of `Trial`.
 
-        They are those of a stored trial in ``known`` if one has them, and else those of a search.
+        They are taken from a trial in ``known`` with the same optimum, if there is one, else from a
+        search. ``problems`` and ``schedules`` are the results of the runs.
         """
         first = trials[0]
         for one in self.known:
@@ -259,15 +263,15 @@ class Task:
         return self.search.solve(first, problem, start)
 
     def lost(self) -> list[Trial]:
-        """Return the trials of this task if its worker process died: missing ones have failed."""
+        """Return the trials of a task whose worker process died. Those to be run have failed."""
         failed = [replace(one.trial, status=FAILED, reason=DIED) for one in self.missing]
         return [*failed, *self.stored]
 
     def _run(self, asked: Asked) -> tuple[Trial, Any, Any]:
-        """Run the policy of a trial; return the trial with its cost or the reason of a failure.
+        """Run the policy of a trial. Return the trial with its cost or the reason of a failure.
 
-        The second result is the problem of the run, whose requests an arrival source may have
-        chosen during the run. The third is the run's schedule. Both are None if there is none.
+        The second result is the problem with the requests of the run, which an arrival source may
+        have chosen. The third is the schedule of the run. Each is None if the run has none.
         """
         trial, level = asked.trial, self.search.level(self.problem)
         try:
@@ -297,20 +301,21 @@ class Task:
             cost: Latency | None = cost_of(run, schedule, trial.goal, level)
             return replace(trial, cost=cost), run.problem, schedule
         except ValueError as error:
-            # The optimum is over schedules of another kind than the run's: no ratio.
+            # The run has no schedule of the kind that the optimum is over. So the trial has a cost
+            # but no ratio.
             total = int(run.total_latency) if in_rounds else Fraction(run.total_latency)
             cost = total if is_latency else None
             return replace(trial, cost=cost, reason=str(error)), run.problem, None
 
 
 def _recorded(entry: LibraryEntry) -> tuple[str, str]:
-    """Return goal and preemption of the optimum that a library record bounds."""
+    """Return `Trial.goal` and `Trial.preemption` for the optimum in a record of the library."""
     goal = MAKESPAN if entry.goal == MAKESPAN else LATENCY
     return goal, PREEMPTION.get(entry.goal, "never")
 
 
 def trial_of(problem: AnySource) -> Trial:
-    """Return a trial that has only the attributes of its problem: name, digest, sizes, unit."""
+    """Return a trial with only the attributes of a problem: name, digest, sizes, batch time."""
     time = batch_time_of(problem)
     text = "" if time is None else repr(time)
     if not isinstance(problem, Instance | Workload):
@@ -323,9 +328,9 @@ def trial_of(problem: AnySource) -> Trial:
 
 
 def code_of(spec: Spec[Any] | None) -> str:
-    """Return a digest of the source file of a policy (or prediction model, router) of the user.
+    """Return a digest of the source file of a user's policy, prediction model or router.
 
-    It is empty for one of this package.
+    It is empty for a policy, model or router of this package.
     """
     own: Any = None if spec is None else spec.own
     if own is None:
@@ -335,20 +340,21 @@ def code_of(spec: Spec[Any] | None) -> str:
         return sha256(Path(inspect.getsourcefile(own) or "").read_bytes()).hexdigest()[:12]
     with suppress(OSError, TypeError):
         return sha256(inspect.getsource(own).encode()).hexdigest()[:12]
-    # Without source code the policy cannot be recognised in a later sweep: take a new digest.
+    # There is no source code, so a later sweep cannot know that the policy is the same. A random
+    # digest makes it run the trial again.
     return uuid.uuid4().hex[:12]
 
 
 def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,)) -> None:
-    """Refuse a problem on which policies cannot run.
+    """Raise an error if policies cannot run on a problem with the given routers.
 
     Raises
     ------
     InvalidTypeError
         The problem is not an instance, a workload or an arrival source.
     InvalidValueError
-        The problem has several replicas without a router, a router for one machine, or arrivals in
-        seconds without a batch time.
+        The problem has several replicas but no router is given, or one machine and a router is
+        given, or arrivals in seconds without a batch time.
     """
     if not isinstance(problem, Instance | Workload | ArrivalSource):
         reason = "is not an Instance, a Workload or an arrival source"
@@ -364,7 +370,9 @@ def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,
 
 
 def router_specs(routers: AnyRouter | Iterable[AnyRouter] | None) -> Sequence[RouterSpec | None]:
-    """Return one or several routers as a list of specs, checked; ``[None]`` for no router.
+    """Return one or several routers as a list of `RouterSpec`, after a check.
+
+    Without a router the list is ``[None]``.
 
     Raises
     ------

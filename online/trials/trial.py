@@ -11,7 +11,7 @@ from typing import Any
 from .intervals import LATENCY, MAKESPAN, Interval, Latency
 
 COMPLETED, FAILED, REFUSED, NOT_RUN = "completed", "failed", "refused", "not run"
-"""Statuses of a trial whose run served all, raised an error, refused a value, or has not begun."""
+"""Values of `Trial.status`: all requests served, an error, an invalid argument, run not begun."""
 
 NUMBERS = ("cost", "lower", "upper", "certified")
 
@@ -30,7 +30,7 @@ class Trial:
     instance, digest, requests, memory_limit : str, str, int, int
         Name, content hash, number of requests and memory limit of the problem.
     group : str
-        Label of the instance's group in the sweep, not part of the hash `key`.
+        Label of the group of the problem in the sweep. It is not part of the hash `key`.
     policy, router, predictions : str
         Labels of the policy, the router and the prediction model, with parameters. ``router`` is
         empty on one machine.
@@ -39,20 +39,21 @@ class Trial:
     goal : str
         ``"latency"``, ``"makespan"``, or ``"on time"`` and the limits of the service level.
     preemption : str
-        Schedules that the optimum is taken over, as in `hindsight.solve`.
+        Schedules that the optimum is over: ``"never"``, ``"keep"`` or ``"recompute"``, as in
+        `hindsight.solve`.
     batch_time : str
-        Seconds of a round, as text; empty if time is counted in rounds.
+        Model of the seconds of a round, as text. Empty if time is counted in rounds.
     status : str
         ``"completed"``, or why the run has no cost: ``"failed"`` (it raised an error or its worker
         died), ``"refused"``, ``"livelock"``, ``"stalled"``, ``"round-limit"``, ``"time-limit"``,
         ``"not run"``.
     reason : str
-        Why there is no ratio, in one line; empty if there is one.
+        Why the trial has no ratio, in one line. Empty if it has one.
     cost : int or Fraction or None
         Exact cost of the run for the goal: total latency or makespan (rounds or seconds), or number
         of requests on time.
     lower, upper : int or Fraction or None
-        Bounds on the optimum of the goal.
+        Bounds on the optimum: the best value of ``cost`` over all schedules.
     certified : int or Fraction or None
         Lower bound on the least total latency that is proved without a floating-point solver, at
         most ``lower``.
@@ -65,11 +66,11 @@ class Trial:
     time_limit : float or None
         Time limit of the search for the optimum, in seconds.
     asked : str
-        ``preemption`` set by the user or a record; empty by default and in seconds.
+        Value of ``preemption`` set by the user or a record. Empty by default and in seconds.
     source : str
-        Name of the arrival source that created requests during the run; empty without one.
+        Name of the arrival source that created requests during the run. Empty without one.
     code, version : str
-        Digest of the file of a user-defined policy; version of this package.
+        Digest of the source file of a user-defined policy, and version of this package.
     """
 
     instance: str
@@ -106,10 +107,10 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Hash of the attributes that define a trial: two trials with the same key are the same.
+        """Hash of the attributes that define a trial. Trials with equal keys are repetitions.
 
-        They are the problem, the policy with its code and parameters, predictions, router, seed,
-        goal, and the version of the package.
+        These attributes are the problem, the policy with its code and parameters, predictions,
+        router, seed, goal, and the version of the package.
         """
         named = [self.problem, *(getattr(self, name) for name in KEY)]
         return sha256(repr(named).encode()).hexdigest()[:20]
@@ -121,7 +122,7 @@ class Trial:
 
     @property
     def compared_with(self) -> str:
-        """Name of the optimum that the cost is divided by, for tables."""
+        """Name, in tables, of the optimum that the cost is divided by to give the ratio."""
         if self.goal == MAKESPAN:
             return "least makespan"
         if self.goal != LATENCY:
@@ -132,7 +133,7 @@ class Trial:
 
     @property
     def optimum(self) -> Interval:
-        """Interval that contains the optimum of the goal: ``lower`` and ``upper``."""
+        """Interval from ``lower`` to ``upper``, which contains the optimum of the goal."""
         return Interval.between(self.lower, self.upper)
 
     @property
@@ -148,7 +149,7 @@ class Trial:
         return Interval.of_share(self.cost, self.optimum)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the attributes for JSON; those with default values are left out.
+        """Return the attributes as a dictionary for JSON, without those that have default values.
 
         Fractions are written as text, so that they stay exact.
         """
@@ -178,8 +179,8 @@ class Trial:
 def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
     """Return trials with the best bounds on their optima that any of the trials has.
 
-    So all trials that are compared with the same optimum have the same bounds. The cost of a
-    completed run is a bound too, because the optimum is over schedules that include the run's.
+    All trials that are compared with the same optimum then have the same bounds on it. The cost of
+    a completed run is such a bound too, because its schedule is one that the optimum is over.
     """
     given = list(trials)
     best: dict[Any, Trial] = {}
@@ -192,7 +193,7 @@ def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
 
 
 OF_OPTIMUM = ("lower", "upper", "certified", "bound", "stop_reason", "time_limit")
-"""Attributes of a trial that describe the optimum and the search for it, not the run."""
+"""Attributes of `Trial` that describe the optimum and the search for it, not the run."""
 
 
 def _optimum(trial: Trial) -> tuple[str, ...]:
@@ -200,9 +201,9 @@ def _optimum(trial: Trial) -> tuple[str, ...]:
 
 
 def _better(known: Trial, other: Trial) -> Trial:
-    """Return the trial ``known`` with the best bounds that the two trials have on one optimum.
+    """Return the trial ``known`` with the best bounds that both trials have on their optimum.
 
-    Costs of their runs count as bounds too.
+    Both trials are compared with the same optimum. The costs of their runs count as bounds too.
     """
     ends = [known.lower, other.lower], [known.upper, other.upper]
     for one in (known, other):
@@ -223,6 +224,6 @@ def one_line(error: BaseException) -> str:
 
 
 def as_row(trial: Trial) -> dict[str, Any]:
-    """Return the attributes of a trial with its ratio and whether it is proved, by column name."""
+    """Return a row of a table: the attributes of a trial, ``ratio`` and ``proved``, by name."""
     row = asdict(trial)
     return {**row, "ratio": trial.ratio, "proved": trial.is_proved}

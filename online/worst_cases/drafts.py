@@ -20,7 +20,7 @@ Row = tuple[int, int, int]
 
 
 class Draft(NamedTuple):
-    """An instance as plain numbers, which can be compared and hashed.
+    """A problem instance as plain numbers, which can be compared and hashed.
 
     Attributes
     ----------
@@ -34,14 +34,14 @@ class Draft(NamedTuple):
     rows: tuple[Row, ...]
 
     def instance(self, name: str | None = None) -> Instance:
-        """Return the draft as an `Instance`, whose numbers are checked."""
+        """Return the draft as an `Instance`. This checks its numbers."""
         arrivals, prompts, outputs = (list(column) for column in zip(*self.rows, strict=True))
         return Instance.from_arrays(
             prompts, outputs, arrivals, memory_limit=self.memory_limit, name=name
         )
 
     def __str__(self) -> str:
-        """Return the draft in a line such as ``M=7: 2 x (1, 3) @4``.
+        """Return the draft as a line of text such as ``M=7: 2 x (1, 3) @4``.
 
         This one has two requests with prompt 1 and output 3 that arrive in round 4. Successive
         equal requests are written once with their number. ``@0`` is left out.
@@ -86,7 +86,7 @@ class Space:
         check_ranges(self, "space")
 
     def __str__(self) -> str:
-        """Return the limits in a line, for messages and as part of the search's random seed."""
+        """Return the limits as a line of text, for messages and as a part of the random seed."""
         times = f"arrivals <= {self.latest_arrival}" if self.latest_arrival else "all at once"
         limits = f"{times}, n <= {self.max_requests}, M <= {self.max_memory}"
         return f"{'equal prompts, ' if self.equal_prompts else ''}{limits}"
@@ -113,9 +113,9 @@ class Space:
 
 
 def random_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw one to four groups of equal requests, with M and lengths from log-uniform distributions.
+    """Draw a draft of one to four groups of equal requests.
 
-    In three of ten drafts the requests are then permuted.
+    M and all lengths are log-uniform. In three of ten drafts the requests are then permuted.
     """
     limit = _log_uniform(rng, 2, space.max_memory)
     rows: list[Row] = []
@@ -130,7 +130,9 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw equal large requests with s + o = M and equal small ones that all fit together into M.
+    """Draw a draft of equal large requests with s + o = M and equal small ones.
+
+    The small requests all fit together into M.
 
     Published bad instances have this form: [W25] Theorems 1 and EC.1 (all requests at once; the
     policy serves the wrong kind first) and [J25] Theorem 4.1 (small requests arrive while a large
@@ -167,9 +169,9 @@ def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
 
 
 def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """Return a draft with the first requests of ``one``, the last of ``other``, and M of either.
+    """Return a draft with the first requests of ``one`` and the last requests of ``other``.
 
-    The numbers of requests and the choice of M are random.
+    M is that of ``one`` or ``other``. The numbers of requests and the choice of M are random.
     """
     limit = (one, other)[int(rng.integers(2))].memory_limit
     head = one.rows[: int(rng.integers(len(one.rows) + 1))]
@@ -181,8 +183,8 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
     """Yield the drafts that differ from a draft by one step.
 
     A step removes a request, or changes a number of one request (or of all requests equal to it) by
-    1, or changes M by 1. A step of M is made with and without an equal change of the prompts of
-    requests with s + o = M.
+    1, or changes M by 1. For each change of M there are two drafts: with and without the same
+    change of the prompts of requests with s + o = M.
     """
     limit, rows = draft
     seen = {draft}
@@ -196,7 +198,7 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 Change = Callable[[int, list[Row], np.random.Generator, Space], int | None]
-"""A random change (M, requests, generator, space): it edits the list, and may return a new M."""
+"""Function (M, rows, random generator, space) that edits the rows and may return a new M."""
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
@@ -204,7 +206,10 @@ def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def _group(rows: list[Row], rng: np.random.Generator) -> list[int]:
-    """Return the indices of a random group: a request, all equal to it, or successive requests."""
+    """Return the positions in ``rows`` of a random group of requests.
+
+    The group is a random request, all requests equal to it, or several successive requests.
+    """
     at = int(rng.integers(len(rows)))
     kind = rng.random()
     if kind < 0.4:
@@ -229,7 +234,7 @@ def _nudge(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) 
 
 
 def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Draw a new arrival, prompt or output, the same for a random group of requests."""
+    """Give all requests of a random group the same new random arrival, prompt or output."""
     field = int(rng.integers(0 if space.latest_arrival else 1, 3))
     top = space.latest_arrival + 1 if field == 0 else limit - 1
     value = _log_uniform(rng, 1, top) - (field == 0)
@@ -237,9 +242,10 @@ def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the prompts of a random group so that k of its requests fill M in their last round.
+    """Set the prompts of a random group to s = M // k - o.
 
-    That is s = M // k - o. The number k is 1 in four of ten cases, and else random.
+    So k of its requests together fill M in their last round. k is 1 in four of ten cases, else
+    random.
     """
     group = _group(rows, rng)
     together = 1 if rng.random() < 0.4 else int(rng.integers(1, len(rows) + 1))
@@ -247,20 +253,23 @@ def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -
 
 
 def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the outputs of a random group to that of a random request, plus -1, 0 or 1."""
+    """Set the outputs of a random group to (output of a random request) - 1, + 0 or + 1."""
     output = rows[int(rng.integers(len(rows)))][2] + int(rng.integers(-1, 2))
     _set(rows, _group(rows, rng), 2, lambda row: output)
 
 
 def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the arrivals of a random group to a or a + o of a random request, plus -1, 0 or 1."""
+    """Set the arrivals of a random group near the arrival a, or a + o, of a random request.
+
+    The difference is -1, 0 or 1 rounds.
+    """
     a, _, o = rows[int(rng.integers(len(rows)))]
     arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))
     _set(rows, _group(rows, rng), 0, lambda row: arrival)
 
 
 def _add(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Insert a copy of a random request at a random place; then drop one if there are too many."""
+    """Insert a copy of a random request at a random place. Drop a request if there are too many."""
     row = rows[int(rng.integers(len(rows)))]
     rows.insert(int(rng.integers(len(rows) + 1)), row)
     if len(rows) > space.max_requests:
@@ -284,7 +293,7 @@ def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
-    """Change M by -4 .. 4; requests with s + o = M keep this property by a new prompt or output."""
+    """Change M by -4 .. 4. Requests with s + o = M get a new prompt or output, so that it holds."""
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
@@ -304,7 +313,7 @@ CHANGES: tuple[Change, ...] = (
     *(_nudge, _nudge, _redraw, _fill, _fill, _imitate, _time, _add, _drop),
     *(_move, _move, _become, _become, _resize, _scale),
 )
-"""Changes that `mutated` chooses from at random; a change listed twice is twice as likely."""
+"""Changes of a draft that `mutated` chooses from. A change listed twice is twice as likely."""
 
 
 def _steps(limit: int, rows: tuple[Row, ...]) -> Iterator[tuple[int, list[Row]]]:

@@ -18,26 +18,26 @@ from online.simulation.simulator import simulate
 from .drafts import Draft
 
 INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})
-"""Policies that know an interval of output lengths, common to all requests ([C25] Section 2).
-Given exact lengths, they would be MC-SF."""
+"""Names of policies that are given an interval of output lengths, the same for all requests ([C25]
+Section 2). With exact output lengths they would act like MC-SF."""
 
 SEARCH_SEEDS = range(8)
-"""Seeds of the runs of a randomised policy during the search; its cost is their mean."""
+"""Seeds of the runs of a randomised policy in the search. Its cost is the mean over these runs."""
 
 REPORT_SEEDS = range(1000, 1064)
-"""Seeds for the reported ratio of a randomised policy: not those of the search, to avoid bias."""
+"""Seeds for the reported ratio of a randomised policy, other than in the search to avoid bias."""
 
 RUN_LENGTH = 20
-"""Round limit of a run, as a multiple of the rounds that serve one request after the other."""
+"""Limit on the rounds of a run: this number times the rounds to serve requests one by one."""
 
 ENDLESS = ("livelock", "stalled")
-"""Statuses of simulations in which some request is never served."""
+"""Values of `Run.status` for runs in which some request is never served."""
 
 LEAST_LENGTH = 1_000
-"""Least round limit of a run, so that it lasts until a livelock of few requests is detected."""
+"""Runs may have at least this many rounds, enough to detect a livelock of few requests."""
 
 MOVES = 1_500
-"""Number of annealing moves with which `upper_bound` seeks a schedule."""
+"""Number of moves of the simulated annealing in `upper_bound`."""
 
 PROOF_SECONDS = 20.0
 """Time limit, in seconds, of the proof of the optimum of one draft."""
@@ -93,7 +93,8 @@ def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEE
 def lower_bound(instance: Instance) -> int:
     """Return a lower bound on the least total latency in rounds, with or without preemption.
 
-    It is the larger of a volume bound and the sum of output lengths.
+    It is the larger of two bounds: the sum of output lengths, and a volume bound, from the memory
+    that requests use summed over their rounds.
     """
     from hindsight.prices.volume import mean_busy_time_bound
 
@@ -118,10 +119,10 @@ def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
 
 @dataclass
 class Scorer:
-    """Lower bounds on a policy's competitive ratio on drafts, without an exact solve.
+    """Computes lower bounds on a policy's competitive ratio on drafts, without an exact solver.
 
-    The total latency of a schedule found by annealing is at least the optimum, so the policy's cost
-    divided by it is at most the ratio.
+    The lower bound is (cost of the policy) / (total latency of a schedule found by annealing). It
+    is at most the ratio, because the schedule is at least as long as the optimum.
 
     Attributes
     ----------
@@ -152,7 +153,8 @@ class Scorer:
         instance = draft.instance()
         costs = policy_costs(self.spec, instance, SEARCH_SEEDS)
         if costs.mean is None:
-            # A run that reached the round limit might still serve every request: it does not count.
+            # A run that only reached the limit on rounds might have served every request later. So
+            # it does not count as endless.
             smaller = self.endless is None or size_of(draft) < size_of(self.endless[0])
             if costs.status in ENDLESS and smaller:
                 self.endless = (draft, costs.status)
@@ -165,9 +167,9 @@ class Scorer:
 
 
 def size_of(draft: Draft) -> tuple[int, int, int]:
-    """Return n, M, and the sum of all lengths and arrivals, by which drafts of equal ratio compare.
+    """Return the size of a draft: n, M, and the sum of all lengths and arrivals.
 
-    Smaller instances come first because they are easier to read.
+    Drafts of equal ratio are sorted by size, as smaller instances are easier to read.
     """
     return len(draft.rows), draft.memory_limit, sum(sum(row) for row in draft.rows)
 
@@ -181,11 +183,12 @@ class Case:
     draft : Draft
         The instance.
     cost : Fraction
-        Total latency of the policy in rounds; of a randomised policy its mean over `REPORT_SEEDS`.
+        Total latency of the policy in rounds. For a randomised policy, the mean over
+        `REPORT_SEEDS`.
     optimum : int
         Proved least total latency in rounds.
     bounds : KnownBounds or None
-        The optimum with its schedule, as stored with an instance; None if the optimum is over
+        The optimum with its schedule, as stored with an instance. None if the optimum is over
         preemptive schedules.
     """
 
@@ -200,15 +203,19 @@ class Case:
         return self.cost / self.optimum
 
     def instance(self, name: str | None = None) -> Instance:
-        """Return the instance, with the optimum and its schedule from ``bounds`` if given."""
+        """Return the draft as an `Instance`, with the optimum and its schedule if known.
+
+        These are known if ``bounds`` is not None.
+        """
         made = self.draft.instance(name)
         return made if self.bounds is None else self.bounds.attached_to(made)
 
 
 def prove(spec: PolicySpec, draft: Draft) -> Case | None:
-    """Simulate a policy on a draft and prove the optimum; return both as a `Case`.
+    """Simulate a policy on a draft and prove the optimum. Return both as a `Case`.
 
-    None if a run does not serve every request, or if `PROOF_SECONDS` do not suffice for the proof.
+    Return None if a run does not serve every request, or if the optimum is not proved within
+    `PROOF_SECONDS`.
 
     Raises
     ------

@@ -44,10 +44,10 @@ EVALUATIONS = 1_200
 """Number of drafts that a population simulates before the local search from its best draft."""
 
 POLISH = 0.5
-"""Most drafts that the local search simulates, as a share of those that the evolution simulates."""
+"""(Most drafts that the local search simulates) / (drafts that the evolution simulates)."""
 
 SAME_RATIO = 3
-"""Largest number of members of a population with equal ratios."""
+"""Largest number of drafts with equal ratios that a population keeps."""
 
 KEPT = 2
 """Number of proved worst cases that the search returns."""
@@ -64,7 +64,7 @@ class Population(NamedTuple):
     Attributes
     ----------
     best : tuple[Scored, ...]
-        Its drafts with lower bounds on their ratios, the largest first.
+        Drafts of the last generation with lower bounds on their ratios, the largest first.
     endless : tuple[Draft, str] or None
         The smallest draft on which the policy never serves some request, and the run's status.
     """
@@ -98,9 +98,10 @@ class WorstCases:
     endless: tuple[Draft, str] | None = None
 
     def after(self, populations: Sequence[Population]) -> WorstCases:
-        """Return the worst cases after one more round with the given populations.
+        """Return the worst cases after one more round, which ended with the given populations.
 
-        The optima of up to `KEPT` drafts with larger ratios than the cases until now are proved.
+        For up to `KEPT` drafts whose ratios may exceed those of the present cases, the optimum is
+        proved.
         """
         found = {case.draft: case for case in self.cases}
         bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
@@ -117,7 +118,7 @@ class WorstCases:
         return replace(self, rounds=self.rounds + 1, cases=cases, endless=smallest)
 
     def __str__(self) -> str:
-        """Return a line: the policy, the space, and the largest proved ratio with its instance."""
+        """Return a line of text: policy, space, and largest proved ratio with its instance."""
         name = f"{self.spec.label}, {self.space}"
         if not self.cases:
             return f"{name}: no optimum was proved"
@@ -148,7 +149,8 @@ def search(
     seed : int, default 0
         Seed of all random choices.
     rounds : int, default 1
-        Number of rounds; every other population of a round begins with the cases found so far.
+        Number of rounds. Every other population of a round begins with the worst cases found so
+        far.
     evaluations : int, default EVALUATIONS
         Number of instances on which each of the four populations of a round simulates the policy,
         before a local search from its best one.
@@ -180,9 +182,9 @@ def search(
 
 
 def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
-    """Return population ``number`` of the next round, after evolution and a local search.
+    """Evolve population ``number`` of the next round, and improve its best draft.
 
-    The local search starts from the best draft (`_polish`).
+    The improvement is a local search (`_polish`). Each population has its own random numbers.
     """
     label = f"{found.spec.label}: {found.space}".encode()
     rng = np.random.default_rng([found.seed, zlib.crc32(label), found.rounds, number])
@@ -198,10 +200,10 @@ def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
 def _evolve(
     scorer: Scorer, space: Space, first: list[Draft], evaluations: int, rng: np.random.Generator
 ) -> list[Scored]:
-    """Evolve the drafts ``first``, completed by random ones; return the last generation.
+    """Evolve a population that begins with the drafts ``first`` and random ones.
 
-    The drafts have lower bounds on their ratios, the largest first. At most about ``evaluations``
-    drafts are simulated.
+    Return the last generation, with lower bounds on the ratios, the largest first. About
+    ``evaluations`` drafts are simulated at most.
     """
     while len(first) < min(FIRST_DRAFTS, evaluations):
         first.append((shaped_draft if rng.random() < 0.5 else random_draft)(rng, space))
@@ -212,20 +214,22 @@ def _evolve(
         floor = members[-1][0] if len(members) == MEMBERS else Fraction(0)
         children: dict[Draft, None] = {}
         for _ in range(OFFSPRING):
-            # The parent is the better of two random members, so that each member may become one.
+            # The parent is the better of two random members of the population. So each member has a
+            # chance to become a parent.
             parent = members[min(int(k) for k in rng.integers(len(members), size=2))][1]
             if rng.random() < 0.15:
                 other = members[int(rng.integers(len(members)))][1]
                 parent = crossed(parent, other, rng, space)
             children[mutated(parent, rng, space)] = None
         members = _survivors([*members, *((scorer.score(one, floor), one) for one in children)])
-        # In a tiny space every draft is soon known, so the number of evaluations stops growing.
+        # In a tiny space all drafts have soon been simulated. Then the number of evaluations stops
+        # growing, and only ``stalled`` ends the loop.
         stalled = stalled + 1 if scorer.evaluations == before else 0
     return members
 
 
 def _survivors(scored: Iterable[Scored]) -> list[Scored]:
-    """Return the up to `MEMBERS` drafts with the largest ratios, largest first.
+    """Return the drafts with the largest ratios, at most `MEMBERS`, the largest ratio first.
 
     Of drafts with equal ratios only the `SAME_RATIO` smallest are kept. Drafts of ratio 0 are
     dropped.
@@ -242,10 +246,10 @@ def _survivors(scored: Iterable[Scored]) -> list[Scored]:
 
 
 def _polish(scorer: Scorer, space: Space, start: Scored, evaluations: int) -> Scored:
-    """Improve a draft by a local search: go to a neighbour with a larger ratio while there is one.
+    """Improve a draft by local search: replace it by a neighbour of larger ratio until none exists.
 
-    A smaller neighbour with the same ratio is an improvement too. At most about ``evaluations``
-    drafts are simulated.
+    A neighbour of equal ratio and smaller size counts as an improvement too. About ``evaluations``
+    drafts are simulated at most.
     """
     score, draft = start
     last = scorer.evaluations + evaluations
