@@ -28,7 +28,7 @@ from instances.errors import printable
 from online.tables import Table
 
 FAILED_STATUS = 1
-"""Exit status if the answer is no (a check failed), or if a part of the answer is missing."""
+"""Exit status of a command if a check failed, or if a part of the answer is missing."""
 
 ERROR_STATUS = 2
 
@@ -38,7 +38,7 @@ INTERRUPTED_STATUS = 130
 INTERRUPTED = "interrupted"
 
 PACKAGES = ("instances", "hindsight", "online")
-"""Packages whose exceptions are printed in one line, without a traceback."""
+"""Packages of this project. Their exceptions are printed in one line, without a traceback."""
 
 LISTED = {
     "policy": "policies",
@@ -47,20 +47,20 @@ LISTED = {
     "batch time": "presets",
     "instance or set of the library": "library",
 }
-"""Argument of `show` that lists the known names, by the kind of name in an `UnknownNameError`."""
+"""For a kind of names in an `UnknownNameError`: the argument of `show` that lists these names."""
 
 LEAST_WIDTH = 12
-"""Least width, in terminal cells, to which a column of text is narrowed to fit the terminal."""
+"""Least width, in characters, to which a column of text is narrowed so that the table fits."""
 
 GAP = 2
-"""Number of blanks between columns of a table, and between a name and its value."""
+"""Number of blanks between two columns of a table, and between a name and its value."""
 
 UNLIMITED = 10**6
-"""Width in cells for output to a file, whose lines are not wrapped."""
+"""Width, in characters, of lines that go to a file: they are not wrapped."""
 
 
 class CommandError(Exception):
-    """Invalid combination of arguments of a command; its message is printed in one line."""
+    """Error: arguments of a command that contradict each other. It is printed in one line."""
 
 
 def fail(message: str) -> NoReturn:
@@ -75,8 +75,8 @@ def fail(message: str) -> NoReturn:
 
 
 def complain(message: object, kind: str = "error") -> None:
-    """Print a message in one line on the error output, after the word ``kind``."""
-    # File names and text of logs may contain terminal control codes: escape them.
+    """Print a message in one line on standard error, such as ``error: ...`` for this ``kind``."""
+    # Escape terminal control codes, which names of files and texts in logs may contain.
     print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
@@ -84,18 +84,18 @@ def complain(message: object, kind: str = "error") -> None:
 
 
 _PARAMETER = re.compile(r"^(\w+) : (.+)\n((?: +.+\n?)+)", re.MULTILINE)
-"""An entry of the section Parameters in a docstring: name, form (as in FILE.json) and help text."""
+"""Entry of a docstring's section Parameters: name, form (such as FILE.json) and help text."""
 
 _unwritten: list[str] = []
-"""Error messages of outputs that could not be written, printed at the end of the command."""
+"""Error messages of output files that could not be written, printed as the command ends."""
 
 
 def described(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function as Typer takes it, with help texts from its docstring.
+    """Prepare a function as a command for Typer, with help texts from its docstring.
 
-    In the section Parameters the entry ``name : FORM`` makes an argument, or an option
-    ``--name FORM`` if the parameter is keyword-only. Parameters that already have a declaration for
-    Typer keep it.
+    In its section Parameters, the entry ``name : FORM`` declares a positional argument, or an
+    option ``--name FORM`` if the parameter is keyword-only. Parameters that already have a
+    declaration for Typer keep it.
     """
     about, _, section = (inspect.getdoc(function) or "").partition("\nParameters\n")
     hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
@@ -120,19 +120,20 @@ def described(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run(command: Callable[..., int | None]) -> NoReturn:
-    """Run a function as a program whose arguments and options are its parameters, and exit."""
+    """Run a function as a program, with its parameters as arguments and options, and exit."""
     application = typer.Typer(add_completion=False, rich_markup_mode=None)
     application.command()(described(command))
     run_application(application)
 
 
 def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
-    """Run the subcommand that the command line names, and exit.
+    """Run the subcommand that is named on the command line, and exit.
 
-    Each subcommand is a function in the module of its own name in `online.commands`.
+    Subcommand X is the function X in the module `online.commands.X`.
     """
     application = typer.Typer(rich_markup_mode=None)
-    # Without a callback Typer would run a single subcommand without its name.
+    # Set a callback. Without one, and with a single subcommand, Typer would run this subcommand
+    # without its name on the command line.
     application.callback()(lambda: None)
     called = {*sys.argv[1:2]}.intersection(subcommands)
     # Import only the module of the called subcommand, or all modules for a help text.
@@ -145,18 +146,19 @@ def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
 
 
 def run_application(application: typer.Typer, program: str | None = None) -> NoReturn:
-    """Run a command line and exit.
+    """Run a Typer application with the arguments of the process, and exit.
 
     Errors that the user can cause are printed in one line and give exit status 2.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # The stream is None if the parent process closed it: write to nowhere.
+            # The stream is None if the parent process closed it. Discard what is written to it.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    # Names may contain characters that the encoding of the output lacks: print them escaped.
+    # Print characters of names as escapes if the encoding of the output does not have them.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    # The first Ctrl-C raises KeyboardInterrupt; a second soon after does not disturb the cleanup.
+    # The first Ctrl-C raises KeyboardInterrupt. A second one soon after is ignored, so that it does
+    # not disturb the cleanup.
     ctrl_c, status, message = Interruption(raises_from=1), ERROR_STATUS, ""
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -168,7 +170,8 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
     except typer.Exit as end:
         status = end.exit_code
     except BaseException as error:
-        # A library may have turned the KeyboardInterrupt into another exception.
+        # If Ctrl-C was pressed, any exception counts as an interruption: a library may have turned
+        # the KeyboardInterrupt into another exception.
         message = _explanation(error) or (INTERRUPTED if ctrl_c.raised else "")
         if not message and not isinstance(error, BrokenPipeError):
             raise
@@ -186,9 +189,9 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
 
 
 def _explanation(error: BaseException) -> str:
-    """Return the message of an error that the user can cause, in one line.
+    """Return the message, in one line, of an error that the user can cause.
 
-    It is empty for a bug, and for a broken pipe.
+    For other errors, which are bugs, and for a broken pipe it is empty.
     """
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return INTERRUPTED
@@ -202,7 +205,7 @@ def _explanation(error: BaseException) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
-    # A broken pipe is not an error: its reader (head, less) wanted no more lines.
+    # A broken pipe is not an error: the program that reads the output (head, less) has ended.
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
         reason = error.strerror or str(error)
         if isinstance(error, IsADirectoryError):
@@ -216,9 +219,9 @@ def _explanation(error: BaseException) -> str:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Postpone the error of a file that cannot be written to the end of the command.
+    """Catch the error of writing a file, and print it only at the end of the command.
 
-    So the other outputs are still written and printed.
+    So the other files are still written and the answer is printed.
     """
     try:
         yield
@@ -229,12 +232,12 @@ def writing() -> Iterator[None]:
 def check_output(
     path: Path | None, suffixes: Sequence[str], option: str = "--out", source: Path | None = None
 ) -> None:
-    """Refuse the path of an output that could not be written, before anything is computed.
+    """Raise an error if an output file could not be written, before anything is computed.
 
     Parameters
     ----------
     path : Path or None
-        Path of the output; None for no output.
+        Path of the output. None means that there is none.
     suffixes : Sequence[str]
         Allowed suffixes.
     option : str, default "--out"
@@ -264,7 +267,10 @@ def check_output(
 
 
 def _console() -> Console:
-    """Return a console as wide as the terminal or the variable COLUMNS; unlimited for a file."""
+    """Return a console of the width of the terminal or of the environment variable COLUMNS.
+
+    If standard output is a file, lines are not limited.
+    """
     is_limited = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(width=None if is_limited else UNLIMITED)
 
@@ -292,12 +298,12 @@ def print_fields(fields: Mapping[str, str]) -> None:
     place = max(map(len, fields), default=0) + GAP
     for name, value in fields.items():
         line = name.ljust(place) + printable(value)
-        # A value without blanks, such as a digest, is not wrapped.
+        # A value without blanks, such as a digest, cannot be wrapped.
         print(_wrapped(line, place) if " " in value else line)
 
 
 def print_table(table: Table) -> None:
-    """Print a table: the most important columns that fit, then the names of the others.
+    """Print the most important columns of a table that fit, then the names of the others.
 
     Headings and cells of text are wrapped at blanks. Words and numbers are never broken.
     """
@@ -319,7 +325,7 @@ def print_table(table: Table) -> None:
         width = least[name] + min(spare, missing)
         spare -= min(spare, missing)
         grid.add_column(justify="left" if name in text else "right", width=width)
-    # `Text` cells, because rich would read a name such as "uniform[seed=1]" as markup.
+    # Cells are `Text` objects, because rich would read text such as "uniform[seed=1]" as markup.
     grid.add_row(*map(Text, shown))
     grid.add_row(*(Rule(characters="-", style="") for _ in shown))
     for row in zip(*(columns[name] for name in shown), strict=True):
@@ -332,7 +338,7 @@ def print_table(table: Table) -> None:
 
 
 def _least_width(name: str, cells: Sequence[str], is_text: bool) -> int:
-    """Return the least width of a column in cells, with heading and text wrapped at blanks."""
+    """Return the least width of a column, in characters, if its text is wrapped at blanks."""
     words = [cell_len(word) for text in (name, *cells) for word in text.split()]
     longest = max(map(cell_len, [name, *cells] if is_text else cells), default=0)
     return max([min(LEAST_WIDTH, longest) if is_text else longest, *words])

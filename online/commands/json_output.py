@@ -22,13 +22,13 @@ from .console import check_output, print_fields, print_table, say, writing
 STANDARD_OUTPUT = Path("-")
 
 _kept: list[TextIO] = []
-"""Has the stream of standard output while ``--json -`` keeps it for the JSON; otherwise empty."""
+"""The stream of standard output while ``--json -`` reserves it for the JSON, else empty."""
 
 
 def check_json(path: Path | None, source: Path | None = None) -> None:
-    """Refuse a path of option --json that could not be written, as `check_output` does.
+    """Raise an error if the file of the option --json could not be written (`check_output`).
 
-    For ``-`` (JSON on standard output), all prints go to the error output from here on.
+    For ``-`` (JSON on standard output), everything else is printed on standard error from here on.
     """
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
@@ -54,8 +54,8 @@ def answer(
     found : Mapping[str, Any]
         The answer as a document.
     *parts : Table or str or Mapping or Sequence[Mapping]
-        What is printed: a table, a text, a document with a field per line, or documents as a
-        table. Without parts it is ``found``.
+        What is printed: tables, texts, mappings (a field per line), or lists of mappings (as a
+        table). Without parts, ``found`` is printed.
     """
     if path is not None:
         document = {"format": f"llm-hindsight/{subcommand}", "version": 1, **found}
@@ -78,7 +78,7 @@ def answer(
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table with a row for each document and a column for each field (`lines_of`)."""
+    """Return a table with a row for each mapping in ``rows`` and a column for each field."""
     lines = [lines_of(row) for row in rows]
     labels = [*dict.fromkeys(label for line in lines for label in line)]
     words = {_label(key) for row in rows for key, it in row.items() if isinstance(it, str | Path)}
@@ -87,10 +87,10 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def lines_of(document: Mapping[str, Any], within: str = "") -> dict[str, str]:
-    """Return the fields of a document as text by label, without empty fields.
+    """Return the fields of a JSON document as texts by label, without empty fields.
 
-    ``within`` precedes all labels. Fields of inner documents have the label of the outer field in
-    front. Of a list only the strings are kept.
+    ``within`` is put before all labels. The label of a nested field begins with the label of the
+    outer field. Of a list only the strings are kept.
     """
     lines: dict[str, str] = {}
     for key, value in document.items():
@@ -123,7 +123,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def instance_fields(instance: Instance | Workload) -> dict[str, Any]:
-    """Return the fields that identify an instance in a document: name, sizes and digest."""
+    """Return the fields of a JSON document that identify an instance: name, sizes and digest."""
     weight = getattr(instance, "is_weighted", False) and getattr(instance, "total_weight", 0)
     return {
         "instance": instance.name,
@@ -138,7 +138,7 @@ def instance_fields(instance: Instance | Workload) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Convert a value to the types of JSON.
 
-    An interval becomes [low, high], a fraction a float, an infinite or undefined number None.
+    An interval becomes [low, high], a fraction a float, and an infinite number or NaN None.
     """
     if isinstance(value, Interval):
         return plain(value.ends)

@@ -13,7 +13,7 @@ from instances.settings import parse_texts, parse_value
 from online.policy_interface.specs import PolicySpec, policy_specs
 
 DEFAULT_SECONDS = 60.0
-"""Default time limit, in seconds, of each optimum or bound; most proofs that succeed take less."""
+"""Default of --time-limit, in seconds. Most proofs of an optimum that succeed take less."""
 
 
 def limit_of(seconds: float) -> float | None:
@@ -22,11 +22,11 @@ def limit_of(seconds: float) -> float | None:
 
 
 LIMIT_ALIASES = {"e2e": "latency", "ttft": "first_token", "tpot": "time_per_token"}
-"""Names in serving benchmarks of the limits of a `ServiceLevel`, which --slo accepts too."""
+"""Names that serving benchmarks use for the limits of a `ServiceLevel`. --slo accepts both."""
 
 
 def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
-    """Return the service level with the limits that the options --slo give; None without any.
+    """Return the service level with the limits given by options --slo, or None without any.
 
     Raises
     ------
@@ -57,10 +57,11 @@ def service_level(texts: Sequence[str] | None) -> ServiceLevel | None:
 def chosen_policies(
     texts: Sequence[Any] | None, folder: str | os.PathLike[str] = ".", *, deadlines: bool = False
 ) -> list[PolicySpec]:
-    """Return the policies that the texts name, or all policies that need no parameters.
+    """Return the policies named by the options --policy, or a default list.
 
-    See `PolicySpec.of` for the texts; paths in them are relative to ``folder``. With ``deadlines``
-    all policies include those that need a service level.
+    `PolicySpec.of` describes the texts. Paths in them are relative to ``folder``. The default list
+    has all policies that need no parameters. It includes policies that need a service level only
+    if ``deadlines`` is True.
     """
     named = [PolicySpec.of(str(text), folder) for text in texts or ()]
     return policy_specs(named or None, deadlines=deadlines)

@@ -20,10 +20,10 @@ from online.trials.trial import COMPLETED, NOT_RUN, Trial, as_row
 SUFFIXES = (".csv", ".md", ".tex", ".html")
 
 FEW_TRIALS = 10
-"""Largest number of trials with which the screen shows each trial in a row, too."""
+"""If there are at most this many trials, the screen also shows a table with a row for each."""
 
 IMPORTANT = ("policy", "mean ratio", *BY, "95 %", "max ratio", "proved", "failed", "trials")
-"""Columns by importance: a terminal that is too narrow for all shows the first of these."""
+"""Columns of the table of policies by importance. A narrow terminal shows the first of these."""
 
 MOST_REASONS = 20
 
@@ -32,7 +32,7 @@ MOST_REASONS = 20
 class Report:
     """Report on the trials of the subcommand `ratios`, for the screen and for files.
 
-    ``notes`` are remarks on the sources, in the order in which they are printed.
+    ``notes`` are remarks on the sources of instances, in the order in which they are printed.
     """
 
     trials: Sequence[Trial]
@@ -40,7 +40,7 @@ class Report:
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the table of policies with all columns, computed once."""
+        """Return the rows of the table of policies, with all columns. They are computed once."""
         return table_rows(self.trials)
 
     def table(self) -> Table:
@@ -72,7 +72,7 @@ class Report:
         return table_of(rows, numbers=(*costs, *optima))
 
     def _reasons(self) -> Table:
-        """Return a table with the reasons why trials have no ratio, and the number of trials."""
+        """Return a table of the reasons why trials have no ratio, with their numbers of trials."""
         counts = Counter(
             (one.policy, one.status, one.reason or "no optimum was asked for")
             for one in self.trials
@@ -85,7 +85,7 @@ class Report:
         return table_of(rows, "without a ratio")
 
     def lines(self) -> list[str]:
-        """Return notes that explain the columns, then `Report.notes`."""
+        """Return the notes to print: explanations of the columns, then `Report.notes`."""
         has_two = len({one.compared_with for one in self.trials}) > 1
         own = {
             "mean ratio, max ratio: proved for these instances": bool(self._rows),
@@ -103,7 +103,10 @@ class Report:
         return [*(note for note, applies in own.items() if applies), *self.notes]
 
     def parts(self, *, whole: bool = False) -> list[Any]:
-        """Return tables and notes in order: those of the screen, or with ``whole`` of a file."""
+        """Return the tables and notes of the report in order.
+
+        These are the parts for the screen, or with ``whole`` the parts for a file.
+        """
         single = [self._single(), ""] if whole or len(self.trials) <= FEW_TRIALS else []
         found = [*single, self.table(), "", *self.lines(), self._reasons()]
         return [part for part in found if not isinstance(part, Table) or part.rows]
@@ -170,9 +173,9 @@ def _words(name: str) -> str:
 
 
 def _with_unit(name: str, trial: Trial) -> str:
-    """Return the name of a cost or an optimum with its unit, "rounds" or "s".
+    """Return the heading of a column of costs or optima: its name and the unit, rounds or s.
 
-    Numbers of requests on time have no unit.
+    A column of requests on time has no unit.
     """
     if trial.goal.startswith(ON_TIME):
         return name
@@ -191,7 +194,10 @@ def _cost(trial: Trial) -> Any:
 
 
 def _numbers(trial: Trial) -> dict[str, Any]:
-    """Return the attributes of a trial with fractions as floats; bounds are rounded outwards."""
+    """Return the attributes of a trial by name, with fractions as floats.
+
+    Lower bounds are rounded down, upper bounds up.
+    """
     row = as_row(trial)
     for name, value in row.items():
         if isinstance(value, Fraction):

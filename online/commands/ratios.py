@@ -154,10 +154,10 @@ def ratios(  # noqa: PLR0913
 def _options(
     context: Context, named: list[str]
 ) -> tuple[dict[str, Any], dict[str, list[str]], Path]:
-    """Return the options, the sources by the label of their group, and the folder of their files.
+    """Return the options, the sources by label of their group, and the folder for relative paths.
 
-    If the only source is a TOML file, it has the sources and options. Options of the command line
-    replace those of the file.
+    If the only source is a TOML file, the sources and options are read from it. Options on the
+    command line replace those of the file.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def _options(
 def _read(
     texts: list[str], folder: Path, options: dict[str, Any], notes: list[str]
 ) -> Iterator[Any]:
-    """Yield the problems of sources, with the number of machines that --replicas gives.
+    """Yield the problems of the sources ``texts``, on as many machines as --replicas gives.
 
     Paths in ``texts`` are relative to ``folder``. Notes on the problems are added to ``notes``.
     """
@@ -195,7 +195,7 @@ def _read(
         time, memory_limit = read_batch_time(options["batch_time"])
     parsed = []
     for one in map(parse_source, map(str, texts)):
-        # Paths are relative to the folder of the TOML file with the options.
+        # Paths of files in the sources are relative to the folder of the TOML file.
         is_file = one.file or ":" in one.name
         parsed.append(replace(one, name=os.path.join(folder, one.name)) if is_file else one)
     problems, own = read_sources(parsed, batch_time=time, memory_limit=memory_limit)

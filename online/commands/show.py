@@ -24,7 +24,7 @@ CERTIFICATES = "instances/catalogue/certificates"
 OF_ENTRY = ("set", "source", "licence", "goal", "batch_time", "level")
 OF_RECORD = ("status", "gap", "proof", "certified", "date", "method", "version")
 SEVERAL = ("instance", "optimum", "gap", "status", "requests", "goal")
-"""OF_ENTRY, OF_RECORD: fields of an instance and of its record. SEVERAL: columns of a list."""
+"""OF_ENTRY, OF_RECORD: fields shown of an instance, of its record. SEVERAL: columns of a list."""
 
 REGISTRIES: dict[str, tuple[str, Registry[Any]]] = {
     "policies": ("policy", PolicySpec.registry),
@@ -72,7 +72,7 @@ def show(what: str = "policies", *, json: Path | None = None) -> None:
 
 
 def _registered(kind: str, registry: Registry[Any]) -> list[Row]:
-    """Return a row for each registered name: the first line of its text, and its parameters."""
+    """Return a row for each registered name: first line of its docstring, and parameters."""
     rows = []
     for name in registry.names():
         shown = (
@@ -119,9 +119,10 @@ def _instance(entry: LibraryEntry, record: Record | None) -> Row:
 
 
 def _summary(one: LibrarySet, rows: Sequence[Row]) -> Row:
-    """Return the row of a set: its number of instances, of closed and open records, and their gap.
+    """Return a row on a set of the library: numbers of instances, closed and open records, gap.
 
-    A record is closed if its optimum is proved. The gap is the median over open records.
+    A record is closed if its optimum is proved, else open. The gap is the median of the relative
+    gaps of open records.
     """
     gaps = [row["gap"] for row in rows if row["status"] == "open"]
     return {

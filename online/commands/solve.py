@@ -19,7 +19,7 @@ from .options import DEFAULT_SECONDS, limit_of
 from .sources import parse_source, read_instances
 
 CERTIFICATE_SHARE, LEAST_PROOF_SECONDS = 0.25, 2.0
-"""Share of the time limit that is kept for the proof in a certificate, and its least seconds."""
+"""Time kept for writing a certificate: a share of --time-limit, and the least number of seconds."""
 
 RELAXATION = "relaxation"
 RELAXATION_GAP = 0.01
@@ -31,7 +31,7 @@ CONTRADICTIONS: dict[str, tuple[str, ...]] = {
     "--preemption keep": ("--goal makespan", "--crosscheck", "--out", "--export"),
     "--method relaxation": ("--goal makespan", "--preemption keep", "--export", *SEARCHING),
 }
-"""For some options, the other options that they cannot be combined with."""
+"""For some options, the list of other options that contradict them: together they are an error."""
 
 
 def solve(  # noqa: PLR0913
@@ -143,20 +143,21 @@ def solve(  # noqa: PLR0913
 def _search(
     instance: Instance, options: Any, limit: float | None, out: Path | None, crosscheck: bool
 ) -> hindsight.Result:
-    """Search for the optimum of an instance, from the schedule that its file has, if any.
+    """Search for the optimum of an instance and return the result.
 
-    The instance with the bounds found is written to ``out``, if given.
+    The search begins with the schedule in the file of the instance, if there is one. If ``out`` is
+    given, the instance is written to this file together with the bounds found.
     """
     if crosscheck:
         from hindsight.exact.pyomo_model import model_size
 
-        # Refuse an integer program that is too large for the second solver before the search.
+        # Raise an error before the search if the integer program of the second solver is too large.
         last = int(instance.arrival_times.max() + instance.output_lengths.sum())
         model_size(instance, "dense", last).refuse_too_large()
     known = instances.known_bounds(instance)
     times = known and known.start_times
     options["start"] = Schedule(instance, times) if times else None
-    # The result of a search that Ctrl-C ended is saved, even if Ctrl-C is pressed several times.
+    # If Ctrl-C ends the search, its result so far is saved, even if Ctrl-C is pressed again.
     with Interruption(math.inf), progress_bar() as update:
         options["progress"] = lambda news: update(0, str(news))
         result = hindsight.solve(instance, limit, **options)
@@ -189,9 +190,10 @@ def _described(result: hindsight.Result) -> dict[str, Any]:
 def _certified(
     result: hindsight.Result, path: Path, left: float | None, notes: list[str]
 ) -> dict[str, Any]:
-    """Write a certificate to a file within ``left`` seconds, and return the fields on it.
+    """Write a certificate of the result to a file, and return the fields to print about it.
 
-    If it proves less than the certified bound of the result, a note says so.
+    The proof may take ``left`` seconds. If the certificate proves a weaker bound than the certified
+    bound of the result, this is added to ``notes``.
     """
     found: dict[str, Any] = {"file": path}
     with writing():
@@ -208,9 +210,9 @@ def _certified(
 
 
 def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
-    """Solve the instance again with PuLP and CBC, and return the fields on the result.
+    """Solve the instance again with PuLP and CBC, and return the fields to print about it.
 
-    A result that contradicts the interval of the first solver raises an error.
+    An optimum outside the interval of the first solver raises an error.
     """
     interval = (result.lower_bound, result.upper_bound)
     opinion = hindsight.second_opinion(result.schedule.problem, interval, limit)
@@ -219,7 +221,7 @@ def _crosschecked(result: Any, limit: float | None) -> dict[str, Any]:
 
 
 def _relaxed(instance: Instance, method: str, limit: float | None, gap: float) -> dict[str, Any]:
-    """Solve a relaxation of an instance; return the fields on its certified lower bound."""
+    """Solve a relaxation of an instance. Return the fields to print, with the lower bounds."""
     from hindsight.prices.volume import small_transportation_bound
 
     kind: Any = method.removeprefix(RELAXATION).removeprefix("-") or "auto"

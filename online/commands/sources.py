@@ -41,10 +41,10 @@ MEMORY_SETTINGS = ("memory_rule",)
 MEMORY_RULES = {"tokens": TOKENS, "vllm": VLLM_BLOCKS}
 WINDOW = ("format", "bad_rows", "start_seconds", "duration_seconds", "max_requests", "too_long")
 LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
-"""Settings in parentheses that subcommand `headroom` accepts after the name of a log."""
+"""Settings that the subcommand `headroom` accepts in parentheses after the name of a log."""
 
 SPACE = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
-"""Settings of a source ``worst:``, with defaults: limits on the instances that are searched."""
+"""Settings of a source ``worst:POLICY`` with their defaults: limits on the instances searched."""
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     "file": (),
@@ -53,7 +53,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "worst": (*SPACE, "seed", "rounds", "evaluations"),
     "trace": ("memory_limit", *WINDOW, "round_seconds", "token_scale", "windows", *ROLES),
 }
-"""Settings of each kind of source; a generator takes its own parameters instead."""
+"""Names of the settings of each kind of source. A generator has its own parameters as settings."""
 
 LOGS = (".csv", ".jsonl", ".gz")
 
@@ -73,7 +73,7 @@ class Source:
     kind : str
         Kind of the source, a key of `SETTINGS`.
     name : str
-        Path of a file, pattern of names in the library, name of a generator, or of a policy.
+        Path of a file, pattern of names in the library, name of a generator, or name of a policy.
     settings : Mapping[str, str]
         Values of the settings by key, as text.
     """
@@ -85,12 +85,13 @@ class Source:
     def __str__(self) -> str:
         """Return the text that `parse_source` reads as this source."""
         given = ", ".join(f"{key}={quoted(text)}" for key, text in self.settings.items())
-        # Parentheses are written even if empty: the name itself may end with parentheses.
+        # The parentheses of the settings are written even if empty, since the name itself may end
+        # with parentheses.
         return f"{self.kind}:{self.name}({given})"
 
     @property
     def file(self) -> Path | None:
-        """Path of the file that is read; None for a source without a file."""
+        """Path of the file from which the source is read. None for a source without a file."""
         return Path(self.name) if self.kind in ("file", "trace") else None
 
     def refuse_settings_except(self, known: Iterable[str]) -> None:
@@ -132,8 +133,8 @@ def parse_source(text: str, bare: str | None = None) -> Source:
     text : str
         Text ``[KIND:]NAME[(KEY=VALUE, ...)]``, see the docstring of this module.
     bare : str, optional
-        Kind of a text without KIND. By default it is ``"file"`` if such a file exists or the name
-        looks like that of a file, and else ``"library"``.
+        Kind of the source if the text has no KIND. By default it is ``"file"`` if such a file
+        exists or the name looks like that of a file, else ``"library"``.
 
     Raises
     ------
@@ -169,18 +170,19 @@ def _kind_of(name: str) -> str:
 def read_sources(
     sources: Iterable[Source], batch_time: BatchTime | None = None, memory_limit: int | None = None
 ) -> tuple[list[Any], list[str]]:
-    """Return the problems of sources in order, and notes for a reader of the results.
+    """Return the problems of sources in order, and notes to print with the results.
 
-    Notes name problems that are synthetic, rounded, or whose arrivals depend on the policy.
+    A note is made for each problem that is synthetic, rounded, or whose arrivals depend on the
+    policy.
 
     Parameters
     ----------
     sources : iterable of Source
         The sources, as `parse_source` returns them.
     batch_time : BatchTime, optional
-        Seconds of a round. If it is given, all problems are in seconds.
+        Model of the seconds of a round. If it is given, all problems are in seconds.
     memory_limit : int, optional
-        M in tokens of traces without the setting ``memory_limit``.
+        M in tokens, for traces without the setting ``memory_limit``.
 
     Raises
     ------
@@ -224,8 +226,8 @@ def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]
     Raises
     ------
     InvalidValueError
-        A problem has arrivals in seconds, or no requests before a run. Other errors are those of
-        `read_sources`.
+        A problem has arrivals in seconds, or its requests are not known before a run. Other errors
+        are those of `read_sources`.
     """
     problems, notes = read_sources(sources)
     for problem in problems:
@@ -240,7 +242,7 @@ def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]
 def trace_options(source: Source) -> dict[str, Any]:
     """Return the settings of a trace or log as keyword arguments of the functions that read it.
 
-    The names of columns are one argument, ``columns``. The memory rule is left out.
+    The names of columns are one argument, ``columns``. Settings of the memory rule are left out.
     """
     columns = {key: text for key, text in source.settings.items() if key in ROLES}
     options = source.values(without={*ROLES, *MEMORY_SETTINGS})
@@ -248,7 +250,7 @@ def trace_options(source: Source) -> dict[str, Any]:
 
 
 def _notes(problem: Any) -> Iterator[str]:
-    """Yield a note if arrivals depend on the policy, if the instance is synthetic, or rounded."""
+    """Yield notes on a problem: arrivals depend on the policy, synthetic data, rounded times."""
     metadata = getattr(problem, "metadata", {})
     if getattr(problem, "adaptive", False):
         yield f"adaptive arrivals, answering each policy: {problem.name}"
@@ -280,7 +282,10 @@ def _drawn(source: Source, given: dict[str, Any]) -> list[Any]:
 
 
 def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> Instance:
-    """Return the worst instance of a policy that a search with the given settings finds."""
+    """Search for an instance with the largest ratio of the policy ``source.name``, and return it.
+
+    ``given`` has the settings of the search.
+    """
     from online.worst_cases import Space, search
 
     limits: Any = [given.pop(name, default) for name, default in SPACE.items()]
@@ -297,7 +302,10 @@ def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> Instance:
 def _windows(
     source: Source, rule: MemoryRule, timed: bool, memory_limit: int | None, notes: list[str]
 ) -> list[Any]:
-    """Return the windows of a trace as problems, and add notes on rows left out or changed."""
+    """Return the time windows of a trace, each as a problem.
+
+    Add a note on rows that were left out or changed to ``notes``.
+    """
     options = {"memory_limit": memory_limit, **trace_options(source)}
     options.pop("faster", None)
     if options["memory_limit"] is None:

@@ -23,7 +23,7 @@ from .json_output import answer, check_json
 from .sources import parse_source
 
 MOST_SHOWN = 20
-"""Largest number of records of which each is shown; of more only their number."""
+"""Largest number of checked records that are shown one by one. Of more only counts are shown."""
 
 
 def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
@@ -63,9 +63,9 @@ def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
 
 
 def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Check a certificate file; return the fields of the verdict, and reasons of a refusal.
+    """Check a certificate file. Return the fields to print, or the reasons of a refusal.
 
-    One of the two is empty.
+    If the certificate is valid, the list of reasons is empty, else the dictionary of fields.
     """
     try:
         verdict = check_certificate(read_certificate(path))
@@ -83,7 +83,7 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
         "batch_time": str(verdict.batch_time) if is_timed else None,
         "proof": verdict.kind,
     }
-    # The field ``memory_rule`` is empty if memory is counted in tokens.
+    # The value of the field ``memory_rule`` is empty if memory is counted in tokens.
     names = ("replicas", "requests", "leaves", "memory_rule", "digest")
     found |= {name: getattr(verdict, name) for name in names}
     goal = "preemptive_total_latency" if verdict.preemptive else "total_latency"
@@ -99,8 +99,8 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
 def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:
     """Check the library records that match a pattern, in ``jobs`` processes.
 
-    Return a document with the verdicts, the reasons of refusals, and the parts to print before
-    it: a table of the verdicts if there are at most `MOST_SHOWN`.
+    Return the answer with all verdicts, the reasons of refusals, and what to print before the
+    answer: a table of the verdicts if there are at most `MOST_SHOWN`.
     """
     entries = instances.library().matching(pattern)
     verdicts: list[Any] = []
