@@ -64,7 +64,7 @@ class CommandError(Exception):
 
 
 def fail(message: str) -> NoReturn:
-    """End the command with an error of one line.
+    """End the command, with ``message`` printed as an error in one line.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def complain(message: object, kind: str = "error") -> None:
     print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
-# --- running -----------------------------------------------------------------------------------
+# --- running a command -------------------------------------------------------------------------
 
 
 _PARAMETER = re.compile(r"^(\w+) : (.+)\n((?: +.+\n?)+)", re.MULTILINE)
@@ -136,7 +136,8 @@ def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
     # without its name on the command line.
     application.callback()(lambda: None)
     called = {*sys.argv[1:2]}.intersection(subcommands)
-    # Import only the module of the called subcommand, or all modules for a help text.
+    # Import only the module of the called subcommand. Import all modules if the help text of the
+    # program is to be printed.
     for name in called or subcommands:
         function = getattr(import_module(f"{__package__}.{name}"), name)
         application.command(name)(described(function))
@@ -164,7 +165,8 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             ctrl_c.listen()
         command: Any = typer.main.get_command(application)
-        # `command.main` is not used, because it handles Ctrl-C and a closed output itself.
+        # The command is invoked without `command.main`, which would handle Ctrl-C and a closed
+        # output in another way.
         with command.make_context(program or Path(sys.argv[0]).name, sys.argv[1:]) as context:
             status = command.invoke(context) or 0
     except typer.Exit as end:
@@ -214,7 +216,7 @@ def _explanation(error: BaseException) -> str:
     return ""
 
 
-# --- outputs -----------------------------------------------------------------------------------
+# --- writing and printing the answer of a command ----------------------------------------------
 
 
 @contextmanager

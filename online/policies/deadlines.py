@@ -70,7 +70,7 @@ class EarliestDeadlineFirst(PriorityPolicy):
         return request
 
     def _wake(self, now: int, evicted: bool) -> float:
-        """Return the round of the next decision, at the latest when the next request is late.
+        """Return the round of the next decision, at the latest when the next request becomes late.
 
         In continuous time this round is not known in advance. The next arrival or completion causes
         the next decision.

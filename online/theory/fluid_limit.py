@@ -28,7 +28,7 @@ LEFT_OVER = 1e-9
 """Share of unserved requests at which `fluid_latency` stops. Round-off keeps the share above 0."""
 
 TOLERANCE = 1e-13
-"""Memory use of up to 1 + TOLERANCE counts as 1, the whole memory M: the excess is round-off."""
+"""Excess of memory use over M, in units of M, that counts as round-off and evicts no request."""
 
 MOST_ROUNDS = 1_000_000
 

@@ -99,7 +99,8 @@ def _tails(values: np.ndarray) -> np.ndarray:
 def a_max_ratio_upper_bound(alpha: Number) -> Number:
     """Return (1/alpha) (1 + 1/alpha) / 2, an upper bound on A_max's ratio ([C25] Theorem 3.3).
 
-    alpha = lower / upper is the quotient of the ends of the interval of output lengths.
+    The ratio is the total latency of A_max over that of H-SF, as memory grows. alpha = lower /
+    upper is the quotient of the ends of the interval of output lengths.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / (2 * alpha)
@@ -133,7 +134,8 @@ def a_max_two_point_ratio(alpha: Number, balance: Number) -> Number:
 def a_random_ratio_bound(alpha: Number) -> Number:
     """Return (1 + 1/alpha) / 2, an upper bound on A_random's ratio ([C25] Theorem 8.6).
 
-    alpha = lower / upper is the quotient of the ends of the interval of output lengths.
+    The ratio is the total latency of A_random over that of H-SF, as memory grows. alpha = lower /
+    upper is the quotient of the ends of the interval of output lengths.
     """
     alpha = _share(alpha, "alpha", above=0)
     return (1 + 1 / alpha) / 2
@@ -142,7 +144,8 @@ def a_random_ratio_bound(alpha: Number) -> Number:
 def a_min_two_point_ratio_bound(alpha: Number) -> Number:
     """Return (3 - alpha) / 2, an upper bound on A_min's ratio for outputs of two lengths and s = 0.
 
-    The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.1). For
+    The ratio is the total latency of A_min over that of H-SF, as memory grows. The lengths are the
+    ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.1). For
     s > 0, which the proof excludes, the ratio can be larger. The bound is the maximum of
     `a_min_ratio` over the shares x_l and x_u of requests with these lengths. It is attained at
     x_l / x_u = 1 / alpha.
@@ -154,7 +157,8 @@ def a_min_two_point_ratio_bound(alpha: Number) -> Number:
 def a_ell_ratio_bound(alpha: Number) -> Number:
     """Return an upper bound on A_l's ratio if outputs have two lengths and s = 0.
 
-    The lengths are the ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.2). The
+    The ratio is the total latency of A_l over that of H-SF, as memory grows. The lengths are the
+    ends l and u of the interval, with alpha = l / u ([C25] Theorem 5.2). The
     bound is 1 + alpha / (2 (1 - alpha)) for alpha <= 1/2, and 1 + 2 alpha^2 for larger alpha. It is
     the maximum of `a_ell_two_point_ratio` over the shares x_l and x_u of requests with these
     lengths, attained at x_l / x_u = max(0, 1/alpha - 2). For s > 0 the ratio can be larger: if all

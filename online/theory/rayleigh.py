@@ -8,7 +8,7 @@ from instances.validation import as_integer
 
 
 def rayleigh_maximum(u: int) -> float:
-    """Return the largest latency ratio of `a-min` to `h-sf` for outputs of 1 .. u.
+    """Return the largest ratio of `a-min` to `h-sf` in total latency for output lengths 1 .. u.
 
     Prompts are empty ([C25] Corollary 4.8). For shares x of the output lengths, this ratio is
     x'Ax / x'Bx (`a_min_ratio`) with a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2), b_ij = m^2 and

@@ -89,7 +89,8 @@ def _interval(units: Sequence[Sequence[Fraction | None]]) -> Ends:
 
 
 def _bootstrap(sums: FloatArray, counts: FloatArray, method: str) -> tuple[float, float]:
-    # SciPy's statistics take half a second to load, and only tables with intervals need them.
+    # scipy.stats is imported here, not with the module: it takes half a second to load, and only
+    # tables with confidence intervals need it.
     from scipy.stats import bootstrap
 
     with warnings.catch_warnings():

@@ -85,7 +85,7 @@ class Interval:
 
     @classmethod
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Return an interval that contains the mean of numbers, given an interval for each number.
+        """Return an interval that contains the mean of some numbers, given an interval for each.
 
         Its lower end is the mean of the lower ends, if all are known, and likewise its upper end.
         """
@@ -94,7 +94,7 @@ class Interval:
 
     @classmethod
     def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
-        """Return an interval that contains the largest of numbers, given an interval for each.
+        """Return an interval that contains the largest of some numbers, given an interval for each.
 
         The lower end is the largest of the known lower ends. The upper end is the largest upper
         end, if all are known.
@@ -110,7 +110,7 @@ class Interval:
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
-        """Return the interval of ``number`` - x for the numbers x of this interval."""
+        """Return the interval that contains ``number`` - x for every x in this interval."""
         ends = (self.upper, self.lower)
         return Interval(*(None if end is None else number - end for end in ends))
 

@@ -35,7 +35,7 @@ WITHOUT_DRAWS = ("exact", "interval", "buckets", "proportional")
 
 
 class _Model(ABC):  # noqa: B024 (no class extends it)
-    """Base class, for `isinstance` only, of everything with a method ``predict``."""
+    """Abstract class for `isinstance`: objects with a method ``predict`` are its instances."""
 
     @classmethod
     def __subclasshook__(cls, other: type, /) -> bool:

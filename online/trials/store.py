@@ -81,7 +81,7 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
     with file.open("a+b") as stream:
         try:
             with suppress(ImportError):
-                # Systems without the module fcntl, such as Windows, have no locks.
+                # Systems without the module fcntl, such as Windows, do not lock the file.
                 import fcntl
 
                 fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,7 +100,8 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
 
 
 def _parse(file: Path, content: bytes) -> dict[str, Trial]:
-    # A file with only a part of the first line is a store without trials: its writer was killed.
+    # A file with only a part of the first line counts as a store without trials. The process that
+    # created it was killed.
     if not content.startswith(HEAD) and not HEAD.startswith(content):
         raise FileFormatError(file, "is not a store of trials of this version")
     trials = {}

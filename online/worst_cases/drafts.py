@@ -158,7 +158,7 @@ def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """Return a draft after one to three random changes out of `CHANGES`."""
+    """Apply one to three random changes out of `CHANGES` to a draft instance."""
     limit, rows = draft
     for _ in range(1 + int(rng.geometric(0.6)) % 3):
         change = CHANGES[int(rng.integers(len(CHANGES)))]
@@ -180,7 +180,7 @@ def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) ->
 
 
 def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
-    """Yield the drafts that differ from a draft by one step.
+    """Yield the draft instances that differ from ``draft`` by one step.
 
     A step removes a request, or changes a number of one request (or of all requests equal to it) by
     1, or changes M by 1. For each change of M there are two drafts: with and without the same

@@ -40,7 +40,7 @@ MOVES = 1_500
 """Number of moves of the simulated annealing in `upper_bound`."""
 
 PROOF_SECONDS = 20.0
-"""Time limit, in seconds, of the proof of the optimum of one draft."""
+"""Time limit, in seconds, for proving the optimum of one instance."""
 
 
 class Costs(NamedTuple):
@@ -102,9 +102,10 @@ def lower_bound(instance: Instance) -> int:
 
 
 def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
-    """Return the total latency in rounds of a good schedule, an upper bound on the optimum.
+    """Return the total latency in rounds of a schedule found by simulated annealing.
 
-    With ``preemptive`` the schedule may preempt requests, which keep their tokens.
+    It is an upper bound on the optimum. With ``preemptive`` the schedule may preempt requests,
+    which keep their tokens.
     """
     from hindsight.schedules.orders import OrderSearch
     from hindsight.schedules.preemptive import PreemptiveKeys
@@ -141,11 +142,11 @@ class Scorer:
     _known: dict[Draft, Fraction] = field(default_factory=dict)
 
     def score(self, draft: Draft, beyond: Fraction = Fraction(0)) -> Fraction:
-        """Return a lower bound on the policy's ratio on a draft.
+        """Return a lower bound on the competitive ratio of the policy on a draft instance.
 
         The cost of a randomised policy is its mean over `SEARCH_SEEDS`. The result is 0 if a run
-        did not serve every request, or if a volume bound shows that the ratio is at most
-        ``beyond``: then no schedule is searched.
+        did not serve every request. It is also 0, without a search for a schedule, if a volume
+        bound shows that the ratio is at most ``beyond``.
         """
         if draft in self._known:
             return self._known[draft]

@@ -29,31 +29,31 @@ from .drafts import Draft, Space, crossed, mutated, neighbours, random_draft, sh
 from .scoring import Case, Scorer, prove, size_of
 
 POPULATIONS = 4
-"""Number of populations of drafts that evolve independently in a round of the search."""
+"""Number of populations of instances that evolve independently in a round of the search."""
 
 MEMBERS = 16
-"""Number of drafts (small instances) that a population keeps after a generation."""
+"""Number of instances that a population keeps after a generation."""
 
 OFFSPRING = 32
-"""Number of new drafts that a generation makes by mutation and crossing."""
+"""Number of new instances that a generation makes by mutation and crossing."""
 
 FIRST_DRAFTS = 64
-"""Number of drafts that a population begins with."""
+"""Number of instances that a population begins with."""
 
 EVALUATIONS = 1_200
-"""Number of drafts that a population simulates before the local search from its best draft."""
+"""Number of instances on which a population simulates the policy before its local search."""
 
 POLISH = 0.5
-"""(Most drafts that the local search simulates) / (drafts that the evolution simulates)."""
+"""(Largest number of instances simulated in the local search) / (`EVALUATIONS` or its argument)."""
 
 SAME_RATIO = 3
-"""Largest number of drafts with equal ratios that a population keeps."""
+"""Largest number of instances with equal ratios that a population keeps."""
 
 KEPT = 2
 """Number of proved worst cases that the search returns."""
 
 STALLED = 200
-"""Number of successive generations without a new draft after which a population ends."""
+"""A population ends after this many successive generations without a new instance."""
 
 Scored = tuple[Fraction, Draft]
 

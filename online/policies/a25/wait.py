@@ -133,7 +133,10 @@ class Wait(Policy):
         return start
 
     def _type(self, request: VisibleRequest) -> int:
-        """Return the index of the smallest type whose lengths are at least those of the request."""
+        """Return the index of the first type whose lengths are at least those of the request.
+
+        Types are ordered by memory. If there is no such type, return the index of the last one.
+        """
         for place, (lengths, _) in enumerate(self._types):
             if lengths is None or (
                 request.prompt_length <= lengths[0] and request.prediction.upper <= lengths[1]
@@ -143,7 +146,10 @@ class Wait(Policy):
 
 
 def _read(thresholds: Any) -> list[tuple[Lengths | None, int]]:
-    """Return (lengths, threshold) of each type, ordered by its memory summed over all stages."""
+    """Read the parameter ``thresholds`` of `Wait`.
+
+    Return (lengths, threshold) of each type, ordered by its memory summed over all stages.
+    """
     if not isinstance(thresholds, Mapping):
         number = as_integer(thresholds, "policy 'wait'", "thresholds", minimum=1)
         return [(None, number)]

@@ -25,7 +25,7 @@ class EnginePolicy(Policy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
+        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
 
     Attributes
     ----------
@@ -184,7 +184,10 @@ class ServingPolicy(EnginePolicy):
         return not batch or memory + self._first_memory(self._queue.head) <= self._ceiling
 
     def _first_memory(self, index: int) -> int:
-        """Return the tokens that a waiting request holds in the round of its first output token."""
+        """Return the memory, in tokens, of a waiting request in the round of its next token.
+
+        It holds its prompt, the output tokens that it kept, and this token.
+        """
         base = self._tokens.base(self._requests[index].prompt_length)
         return base + self._kept.get(index, 0) + 1
 

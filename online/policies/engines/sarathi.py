@@ -45,7 +45,7 @@ class Sarathi(ServingPolicy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
+        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
     """
 
     chunk_size: int = ranged(512, minimum=1)

@@ -126,7 +126,7 @@ class SGLang(ReservingPolicy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
+        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
     ignore_eos : bool, default False
         Whether every request reaches its longest output: the ratio is then always 1.
     enable_mixed_chunk : bool, default False

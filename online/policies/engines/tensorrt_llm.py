@@ -41,11 +41,11 @@ class TensorRTLLM(ReservingPolicy):
     off by default).
 
     Three rules differ. The engine takes requests into a list of ``max_batch_size`` before it tests
-    memory; here the order applies to all requests that do not run. The engine refuses a prompt
-    longer than ``max_num_tokens``; here it is processed in a round with no other prompt. The engine
-    cuts an output longer than announced; here, if such an output overflows memory, the request
-    admitted last is paused under every capacity policy. On an empty machine the first request of
-    the queue is always admitted.
+    memory. Here ``order`` applies to all waiting requests. The engine refuses a prompt longer than
+    ``max_num_tokens``. Here it is processed in a round with no other prompt. The engine cuts an
+    output at the announced length. Here outputs may be longer, and if one overflows memory, the
+    request admitted last is paused under every capacity policy. On an empty machine the first
+    request of the queue is always admitted.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class TensorRTLLM(ReservingPolicy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
+        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
     """
 
     capacity_scheduler_policy: str = chosen(
@@ -112,9 +112,9 @@ class TensorRTLLM(ReservingPolicy):
         decoding = [index for index in state.running if index not in paused]
         held = decoding[self.max_num_tokens :]
         started = [] if paused else self._admitted(state, memory)
-        # If no request was paused, started or held, none can start before a request ends or
-        # arrives: memory use only grows, and the token budget is constant. Held requests are those
-        # above the token budget. Each round chooses them again.
+        # If no request was paused, started or held, the next decision is at the next arrival or
+        # completion. No request can start before: memory use only grows, and the token budget is
+        # constant. Held requests are those above the token budget. Each round chooses them again.
         again = paused or started or held
         # In continuous time a round without running requests takes no time.
         takes_time = bool(started or decoding) or not self._is_timed

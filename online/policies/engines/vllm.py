@@ -110,7 +110,7 @@ class VLLM(EnginePolicy):
         Order of the waiting queue, a name of `ORDERS`. Preempted requests go to their place in this
         order; if ``order`` and ``policy`` are both ``"fcfs"``, in front of all others.
     ageing : float, default 0.0
-        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
+        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
     asynchronous : bool, default True
         Whether a step is planned before the results of the previous step are known. The blocks of a
         finished request are then free a step later.

@@ -44,7 +44,7 @@ class VLLMV0(ServingPolicy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Units of the order's key for each unit of waiting time; see `WaitingQueue`.
+        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
     """
 
     max_num_batched_tokens: int = ranged(4096, minimum=1)

@@ -30,7 +30,8 @@ def pipeline_peak(parallel: int, slice_length: int, prompt_length: int) -> int:
 def most_parallel(slice_length: int, prompt_length: int, memory_limit: int) -> int:
     """Return how many requests can run at once in a staggered pipeline ([F26] Lemma 3.4).
 
-    This is the largest k whose `pipeline_peak` is at most ``memory_limit`` tokens, or 1.
+    One request starts every t/k rounds and runs for a slice of t = ``slice_length`` rounds. The
+    result is the largest k whose `pipeline_peak` is at most ``memory_limit`` tokens, at least 1.
     """
     parallel = (2 * memory_limit - slice_length + 1) // (2 * prompt_length + slice_length + 1)
     while pipeline_peak(parallel + 1, slice_length, prompt_length) <= memory_limit:
@@ -73,7 +74,7 @@ class GeometricSlicing(Policy):
         self.factor = as_number(factor, "policy", "factor", above=1)
 
     def reset(self, setup: Setup) -> None:
-        """Prepare for a run; the first arrivals determine the lengths of the slices."""
+        """Prepare a new run. The slices are computed when the first requests arrive."""
         self.count = self._tokens = TokenCount(setup)
         self._memory_limit = self._tokens.limit
         self._first_slice = 0.0
@@ -179,7 +180,10 @@ class GeometricBatching(GeometricSlicing):
         super().__init__(factor)
 
     def first_phase(self, request: VisibleRequest) -> int:
-        """Return the number of the first phase whose slice is as long as the predicted output."""
+        """Return the number of the first phase whose slice has enough rounds for the request.
+
+        Its output is taken to be the upper end of its prediction.
+        """
         longest = self._memory_limit - self._base(request)
         rounds = min(self._tokens.rounds(request.prediction.upper), longest)
         phase = max(0, math.floor(math.log(rounds / self._first_slice, self.factor)))

@@ -24,7 +24,7 @@ class PlannedPrefixPolicy(PriorityPolicy):
     """
 
     def reset(self, setup: Setup) -> None:
-        """Prepare a run with no batch planned."""
+        """Prepare a new run, in which no batch is planned yet."""
         super().reset(setup)
         self._rng = setup.rng
         # _pool has a row (index, prompt, output) for each waiting request that is in no batch yet,

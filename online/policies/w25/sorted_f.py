@@ -21,7 +21,10 @@ from .planned import PlannedPrefixPolicy, shortest_output_first
 
 
 class SortedF(PlannedPrefixPolicy):
-    """Sorted-F: plans a batch X of small F(X) = (sum of outputs) / |X|^2, shortest output first."""
+    """Base class of Sorted-F: starts batches X of small F(X) = (sum of outputs) / |X|^2 first.
+
+    Requests of a batch start in order of output, the shortest first.
+    """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
         """Return array positions of a batch, shortest output first."""
@@ -55,13 +58,13 @@ class SortedFScaled(SortedF):
     """Sorted-F with batches by dynamic programming on rounded memory ([W25] Algorithm 3).
 
     F of a batch X is (sum of outputs) / |X|^2. With memory rounded down, the F found is at most the
-    least F of batches that fit in M, but the batch found may need more than M. Phase 2 then starts
-    only the requests that fit.
+    least F of batches that fit in M, but the batch found may need more than M. Then only those of
+    its requests start that fit.
 
     Parameters
     ----------
     epsilon : float, default 0.1
-        Precision of the rounding, > 0.
+        Relative precision of rounded memory, > 0.
     precision : int, default 100
         The paper's B, which it leaves open: M is divided into B / epsilon units.
     """
