@@ -369,11 +369,10 @@ class Building:
             proof.spend(limits.CALL + 20 * len(nodes.base))
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
-            # Rule *tracked* (of `path_proof`): each node goes to a base of epoch tau + 1, the
-            # record of requests at the start of that epoch. It says whether request i has been
-            # started before. If it has, its start is at tau or earlier, so keep the node only if
-            # request i has arrived by tau. If it has not, keep the node only if request i is not
-            # active at tau.
+            # Rule *tracked* (of `path_proof`): each node goes to a base, the record of requests at
+            # the start of epoch tau + 1. The base says whether request i was started at tau or
+            # earlier. If so, the request must have arrived by tau. If not, it must not be active at
+            # tau. Drop the nodes for which this is false.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)

@@ -172,7 +172,7 @@ class SearchProof(StateProof):
         """
         if self.leaves + further > self.most_kept:
             raise SearchFailedError(
-                f"kept: the search needs more than {self.most_kept} partial schedules"
+                f'"kept" too low: needs more than {self.most_kept} partial schedules'
             )
 
     def _at(self, costs: Ints, i: int, t: int) -> int:

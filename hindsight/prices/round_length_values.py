@@ -84,9 +84,9 @@ class Requests(NamedTuple):
     prompt, output : int64 array, shape (n,)
         Prompt and output lengths, in tokens.
     share : int64 array, shape (n, 3)
-        Three numbers (first, after, place) per request. It pays for taking part in rounds in the
-        cells (time intervals with one price) first .. after - 1. Its payment in cell c is entry
-        ``place + c`` of `Grid.levy`. `Model.levies` uses the columns likewise.
+        Columns first, after and place. In the cells (time intervals with one price) first .. after
+        - 1, a request pays for each round in which it takes part: entry ``place + c`` of
+        `Grid.levy` per round in cell c. For `Model.levies`, see there.
     """
 
     arrival: FloatArray

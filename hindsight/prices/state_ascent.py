@@ -256,9 +256,9 @@ class StateAscent:
                 unused = np.zeros(x.shape, dtype=np.bool_)
                 self._maxima = SoftMaxima(hard, np.zeros_like(x), unused)
         self._count += 1
-        # ``mass`` is the expected number of requests in each state at each epoch. The gradient by a
-        # price uses the mean of ``mass``, not the sum, over the epochs that share the price. So the
-        # gradient, and with it the damping of Adam, has the same size for every width.
+        # ``mass`` is the expected number of requests in each state at each epoch. Use its mean over
+        # the epochs that share a price, not its sum. Then the size of the gradient, and so the
+        # effect of Adam's damping term, does not depend on the number of these epochs.
         shared = np.ascontiguousarray(self._mean(mass.T))
         colder = min(max(CONFIGURATION_HEAT * heat, COLDEST), HOTTEST)
         z = self._marginals(x, shared, colder, refresh=has_value)

@@ -63,7 +63,7 @@ class GraphSearch:
 
     def __init__(self, interval: Interval) -> None:
         self._interval, self._is_tried = interval, False
-        # Reach and number of nodes of the last graph, from which the next one is predicted.
+        # Last graph: latency limit - lower bound, nodes, and rise of log(nodes) per round.
         self._reach, self._nodes, self._growth = 0, FIRST_NODES, GROWTH
 
     def nodes(self, reach: float) -> float:
