@@ -236,11 +236,10 @@ class Building:
         self.proof, self.above, self.budget, self.forth = proof, stage.above, budget, forth
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
-        # `known` has the requests whose remaining rounds are stored for each base, a record of the
-        # requests that run at the start of an epoch. If the graph records the runs of more requests
-        # from this stage on, `known` has all requests whose runs it records. Otherwise `known` only
-        # has the requests that this stage begins to track (to record whether they have been
-        # started).
+        # `known` has the requests whose remaining rounds are stored for each base (the state at the
+        # start of an epoch). If this stage adds requests whose runs the graph records, `known` has
+        # all requests whose runs it records. Otherwise `known` has the requests `tracked`: from
+        # this stage on, the graph records whether they have been started.
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]

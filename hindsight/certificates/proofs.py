@@ -236,9 +236,9 @@ class _PathProof(Proof):
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:
-                # Here `steps` is T minus the first arrival. No request has so many tokens before
-                # round T, so F_k(t) with k = steps is needed only for t = T. No prices apply after
-                # round T, so the other o - steps rounds follow at once.
+                # Here `steps` is T minus the first arrival. A round gives a request at most one
+                # token. So for k = steps only entry t = T is needed. No prices apply after T, so
+                # the last o - steps rounds then run without a break.
                 later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
             for k in range(steps - 1, -1, -1):
                 later[:-1] = later[1:] + price(s + k + 1)

@@ -187,7 +187,7 @@ class Background:
             self._take()
 
     def advance(self) -> None:
-        """Run the first step of the search for schedules, unless a second thread runs the steps."""
+        """Call the first of the functions ``steps``, unless a second thread calls them all."""
         if self._thread is None:
             self._steps[0](self._interval)
 

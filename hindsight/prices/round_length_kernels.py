@@ -209,11 +209,11 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
 
 @step
 def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple[float, int]:
-    """Return the least cost of a request from a block on that begins at grid point ``m`` or later.
+    """Return the least cost of a block and the steps after it, if it begins at ``m`` or later.
 
-    Also return the class (round length of the block) that attains it. ``best`` is the least cost if
-    the block begins after ``m``. If no class costs less at ``m``, return ``best`` and -1. ``first``
-    is the first class to consider (`_fill_classes`).
+    Also return the class (round length) of the block for this cost. ``best`` is the least cost if
+    it begins after grid point ``m``. If no class costs less at ``m``, return ``best`` and -1.
+    ``first`` is the first class to consider (`_fill_classes`).
     """
     choice = -1
     for j in range(first, model.lengths.size):

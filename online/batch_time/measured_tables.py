@@ -104,8 +104,8 @@ def _model(name: str) -> str:
     found = [one for one in known if one.lower().endswith(("-" + wanted, "--" + wanted))]
     found = [one for one in known if one.lower() == wanted] or found
     if len(found) != 1:
-        number = "several models" if found else "none"
-        raise LookupError(f"{name!r} is {number} of {', '.join(sorted(found or known))}")
+        fault = "could be any of" if found else "is none of"
+        raise LookupError(f"{name!r} {fault} {', '.join(sorted(found or known))}")
     return found[0].replace("--", "/", 1)
 
 

@@ -152,7 +152,7 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
 
 
 def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
-    """Yield the line on the best proposal: its saving, and its share on time or p99 latency."""
+    """Yield the best proposal's line: mean latency saved, and % on time or else p99 latency."""
     rival, error = found.rival, found.question.error
     served = None if rival is None else found.served(rival)
     if rival is None or served is None:

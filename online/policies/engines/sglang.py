@@ -150,8 +150,8 @@ class SGLang(ReservingPolicy):
         super().__post_init__()
         self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
-        # First and least share of future outputs with reserved memory, and its fall per decode
-        # round. They are floats, since the engine computes in floats.
+        # Share of future outputs for which memory is reserved: first value, least value, fall
+        # per decode round. Floats, as the engine computes in floats.
         self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
         self._least_ratio = self._first_ratio * LEAST_SHARE
         self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS

@@ -168,6 +168,7 @@ def test_parts_of_a_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "prompts"),
     [(ROWS.encode(), [3, 4, 1]), (gzip.compress(ROWS.encode()), [3, 4, 1]), (b"", []), (b"\n", [])],
+    ids=["plain", "gz", "empty", "blank"],
 )
 def test_a_pipe_is_read_once(tmp_path: Path, content: bytes, prompts: list[int]) -> None:
     pipe = tmp_path / "pipe"
