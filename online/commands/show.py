@@ -24,7 +24,7 @@ CERTIFICATES = "instances/catalogue/certificates"
 OF_ENTRY = ("set", "source", "licence", "goal", "batch_time", "level")
 OF_RECORD = ("status", "gap", "proof", "certified", "date", "method", "version")
 SEVERAL = ("instance", "optimum", "gap", "status", "requests", "goal")
-"""OF_ENTRY, OF_RECORD: fields shown of an instance, of its record. SEVERAL: columns of a list."""
+"""Fields that are printed: OF_ENTRY of an instance, OF_RECORD of its record, SEVERAL in a list."""
 
 REGISTRIES: dict[str, tuple[str, Registry[Any]]] = {
     "policies": ("policy", PolicySpec.registry),

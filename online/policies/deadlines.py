@@ -41,7 +41,10 @@ class EarliestDeadlineFirst(PriorityPolicy):
         self._time = 0.0
 
     def priority(self, request: VisibleRequest) -> tuple[bool, float]:
-        """Return whether the request is late, and the earlier of its two deadlines."""
+        """Return the sort key of a request: whether it is late, and the earlier of its deadlines.
+
+        Requests with smaller keys start first, so late ones are last.
+        """
         deadline = min(request.first_token_deadline, request.deadline)
         return self._latest[request.index] < self._time, deadline
 

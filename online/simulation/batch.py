@@ -22,7 +22,7 @@ class Batch:
     Attributes
     ----------
     rule : MemoryRule
-        Rule by which stored tokens count as memory: block size and times of storage.
+        Rule by which requests use memory: size of the blocks, and when tokens are stored.
     prefill_rounds : int
         Rounds that a request spends on its prompt without emitting a token.
     running : dict[int, RunningRequest]

@@ -76,7 +76,7 @@ class Machine:
     batch_time : BatchTime or None, default None
         Model of the seconds that a round takes. None in the round model.
     rule : MemoryRule, default TOKENS
-        Rule by which stored tokens count as memory: block size and times of storage.
+        Rule by which requests use memory: size of the blocks, and when tokens are stored.
     prefill_rounds : int, default 0
         Rounds that a request spends on its prompt without emitting a token: 1 in [A25].
     policy_name : str, default ""
@@ -147,7 +147,7 @@ class Machine:
         self._done = 0
 
     def error(self, what: str) -> PolicyError:
-        """Return a `PolicyError` with the text ``what``, after the policy and the next round."""
+        """Return a `PolicyError` that names the policy and the next round, then says ``what``."""
         return PolicyError(
             f"policy {self.policy_name!r}, round {self.batch.round_index + 1}: {what}"
         )

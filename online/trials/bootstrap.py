@@ -17,7 +17,7 @@ from .intervals import Interval, rounded_down, rounded_up
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
 NOISE = 1e-10
-"""Largest round-off of an interval's end: so 1.2 + 1e-16 is rounded up to 1.2000, not 1.2001."""
+"""Assumed round-off of the ends of an interval: 1.2 + 1e-16 is rounded up to 1.2000, not 1.2001."""
 
 Ends = tuple[float | None, float | None]
 

@@ -293,7 +293,7 @@ def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
-    """Change M by -4 .. 4. Requests with s + o = M get a new prompt or output, so that it holds."""
+    """Change M by -4 .. 4. In requests with s + o = M change s or o, too, to keep this equality."""
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]

@@ -44,7 +44,7 @@ EVALUATIONS = 1_200
 """Number of instances on which a population simulates the policy before its local search."""
 
 POLISH = 0.5
-"""(Largest number of instances simulated in the local search) / (`EVALUATIONS` or its argument)."""
+"""Limit on the instances simulated in the local search: this share of the limit in evolution."""
 
 SAME_RATIO = 3
 """Largest number of instances with equal ratios that a population keeps."""

@@ -62,7 +62,7 @@ class Wait(Policy):
         self._types = _read(thresholds)
 
     def reset(self, setup: Setup) -> None:
-        """Prepare an empty queue for each type."""
+        """Prepare an empty queue for each type of requests."""
         self.count = self._tokens = TokenCount(setup, holds=True)
         # _queues has, for each type, the prompts that wait for their prefill: request index ->
         # ticket. Tickets are numbered in the order in which requests join a queue, new or evicted.
@@ -78,7 +78,7 @@ class Wait(Policy):
             self._queues[kind][request.index] = next(self._tickets)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove finished requests from the record of types."""
+        """Forget the types of finished requests."""
         for request in requests:
             del self._type_of[request.index]
 

@@ -13,7 +13,7 @@ from online.policy_interface.token_count import TokenCount
 from .a_min import AMin
 
 SWITCH_RATIO = (3 - math.sqrt(5)) / 2
-"""alpha* = 0.382: value of lower / upper for which the bounds on A_min and on A_l are equal."""
+"""alpha* = 0.382: lower / upper for which the proved ratios of A_min and A_l to H-SF are equal."""
 
 
 @register_policy("a-ell")
@@ -102,7 +102,7 @@ class TwoPointSwitch(Policy):
         self._chosen: PriorityPolicy | None = None
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Choose A_l or A_min when the first requests arrive, then give it the requests."""
+        """Choose A_l or A_min when the first requests arrive, and pass it all new requests."""
         if self._chosen is None:
             lower = min(request.prediction.lower for request in requests)
             upper = max(request.prediction.upper for request in requests)
@@ -111,11 +111,11 @@ class TwoPointSwitch(Policy):
         self._chosen.arrive(requests, state)
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Report the finished requests to the chosen policy."""
+        """Pass the finished requests to the chosen policy, A_l or A_min."""
         assert self._chosen is not None
         self._chosen.complete(requests, state)
 
     def decide(self, state: State) -> Decision:
-        """Return the decision of the chosen policy."""
+        """Return the decision of the chosen policy, A_l or A_min."""
         assert self._chosen is not None
         return self._chosen.decide(state)

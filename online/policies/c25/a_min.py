@@ -95,7 +95,7 @@ class AMin(PriorityPolicy):
         return self._bounds[request.index]
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove the lower bounds o~ of finished requests."""
+        """Forget the lower bounds o~ of finished requests."""
         for request in requests:
             self._leave(request.index)
         super().complete(requests, state)

@@ -67,7 +67,7 @@ class EnginePolicy(Policy):
             self._queue.push(request, self._place(request.index))
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove finished requests from the policy's records."""
+        """Forget finished requests and their kept output tokens."""
         for request in requests:
             del self._requests[request.index]
             self._kept.pop(request.index, None)

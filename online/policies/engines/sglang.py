@@ -16,10 +16,10 @@ from .base import ReservingPolicy
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
 DECAY_ROUNDS = 600
-"""Decode rounds in which the share of future outputs with reserved memory falls to the least."""
+"""Decode rounds in which the memory reserve for outputs falls from 0.7 to 0.098 of their length."""
 
 RETRACT_ROUNDS = 20
-"""After a preemption the reserved share counts this many tokens per request as already emitted."""
+"""After a preemption the reserve is computed as if requests had emitted this many more tokens."""
 
 LONGEST_ESTIMATE = 4096
 """Largest number of future output tokens of a request for which admission reserves memory."""
@@ -84,14 +84,14 @@ class SGLang(ReservingPolicy):
     is cut there, in whole blocks, and continued in the next round. Decoding requests are held in
     such a round unless ``enable_mixed_chunk`` is set. A request that does not fit marks the batch
     full until a request leaves it. If no request had decoded before, the mark is removed after one
-    round, since outputs then count by the ratio instead of whole.
+    round: the outputs of the admitted requests, counted in full before, then count by the ratio.
 
     If no prompts are processed, all requests decode. The ratio falls with each such round, from 0.7
     to 0.098 after 600 rounds. If memory does not suffice, requests are retracted: they keep their
-    tokens and go to the end of the queue. Those with the fewest output tokens go first, among these
-    the longest prompt, among these the last of the batch. Over the requests that stay, the ratio is
-    then set to (sum of emitted tokens + 20 for each) / (sum of longest outputs + 1). When the
-    machine was idle, the ratio is 0.7 again.
+    tokens and go to the end of the queue. A request with fewer output tokens is retracted before
+    others, of equal ones a longer prompt, and of equal prompts the last of the batch. Then the
+    ratio becomes (sum of (emitted tokens + 20)) / (sum of longest outputs + 1), with sums over the
+    requests that stay. After idle time the ratio is 0.7 again.
 
     No guarantee.
 

@@ -106,7 +106,7 @@ class GeometricSlicing(Policy):
             self._phases[request.index] = phase
 
     def complete(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Remove finished requests from the record of phases."""
+        """Forget the phases of finished requests."""
         for request in requests:
             del self._phases[request.index]
 
