@@ -75,7 +75,7 @@ def fail(message: str) -> NoReturn:
 
 
 def complain(message: object, kind: str = "error") -> None:
-    """Print a message in one line on standard error, such as ``error: ...`` for this ``kind``."""
+    """Print the text ``kind: message`` in one line on standard error."""
     # Escape terminal control codes, which names of files and texts in logs may contain.
     print(f"{kind}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 

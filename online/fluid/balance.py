@@ -73,9 +73,8 @@ class Equilibrium:
     ----------
     load : float
         d1 W < 1. An iteration with X tokens takes d0 + d1 X seconds, and the load is the share of
-        d1 X in this. W = sum_j lambda_j S_j (`token_load`):
-        type j has lambda_j prompts per second, and a prompt holds S_j tokens summed over its
-        iterations.
+        d1 X in this time. W = sum_j lambda_j S_j (`token_load`): type j has lambda_j prompts per
+        second, and a prompt holds S_j tokens summed over its iterations.
     memory : float
         M*, tokens that all prompts in service hold ([A25] Equations (5), (8)).
     iteration_time : float

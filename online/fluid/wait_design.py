@@ -75,9 +75,10 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @property
     def batch_memory(self) -> int:
-        """M_pi = sum_j n_j S_j, most tokens of a batch or all prompts in service.
+        """M_pi = sum_j n_j S_j, the most tokens that all prompts in service can hold.
 
-        A stage has up to n_j prompts of type j; S_j is `PromptType.footprint`.
+        A batch holds no more either. Each stage has up to n_j prompts of type j, and S_j is
+        `PromptType.footprint`, the tokens of a prompt summed over its stages.
         """
         return sum(
             n * kind.footprint for n, kind in zip(self.thresholds, self.workload, strict=True)

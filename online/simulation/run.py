@@ -121,11 +121,11 @@ class Run:
         The problem of the run, or the requests that an arrival source released, in order of
         appearance.
     start_rounds, completion_rounds : int64 array
-        Rounds run at the start and at the completion of each request's last attempt, shape (n,), in
-        the problem's order; -1 without one.
+        For each request, number of the last round before its last start, and number of the round in
+        which it completed. Shape (n,), in the order of the problem. -1 without one.
     start_times, first_token_times, completion_times : float64 array
-        Clock times (rounds in the round model, seconds in continuous time), float64, shape (n,);
-        NaN without one. The start is that of the last attempt. The first token is the first that
+        For each request, clock times in rounds (round model) or seconds (continuous time), shape
+        (n,). NaN without one. The start is the last start. The first token is the first one that
         was not lost.
     eviction_counts : int64 array
         How often each request was evicted or preempted, shape (n,).
@@ -368,14 +368,14 @@ class Run:
         `with_tokens_every_round`, an instance with the same rounds and memory.
 
         It exists even if the run held requests, cut prompts into chunks, or evicted requests
-        without keeping their tokens. *Proof.* In
-        round C_i - o_i + k the schedule holds s_i + k tokens of request i. The last attempt of i
-        could not emit more than one token in each of the o_i - k rounds after that. So by the end
-        of this round it had emitted at least k tokens and held at least s_i + k: an emitted token
-        stays in memory, held or not, and an eviction would have begun another attempt. This attempt
-        had therefore begun by C_i - o_i as well, hence C_i - o_i >= a_i. So no round of the
-        schedule holds more than in the run. The proof fails for attempts with tokens kept from a
-        preemption: between two attempts a request holds nothing.
+        without keeping their tokens. *Proof.* In round C_i - o_i + k the schedule holds s_i + k
+        tokens of request i. The last attempt of i could not emit more than one token in each of the
+        o_i - k rounds after that. So by the end of this round it had emitted at least k tokens and
+        held at least s_i + k: an emitted token stays in memory, held or not, and an eviction would
+        have begun another attempt. This attempt had therefore begun by C_i - o_i as well, hence
+        C_i - o_i >= a_i. So no round of the schedule holds more than in the run. The proof fails
+        for attempts with tokens kept from a preemption: between two attempts a request holds
+        nothing.
 
         For a workload it is a `SecondsSchedule`: when each round began, and what each request did
         in it. Durations and completions recomputed from it are those of the run. For a fleet it is
@@ -394,7 +394,7 @@ class Run:
 
     @cached_property
     def preemptive_schedule(self) -> Any:
-        """Return the schedule that emits each token in its round of this run, after a check.
+        """Return the schedule that emits each token in the same round as this run, after a check.
 
         In the round of its k-th token a request holds s_i + k or more, so no round of the schedule
         holds more than in the run. If no request was preempted with its tokens it is `schedule`.

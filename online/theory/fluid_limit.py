@@ -47,8 +47,8 @@ def fluid_latency(
     prompt_length : int
         Prompt length s of every request, >= 0.
     lower : int
-        Least output length, >= 1. The policy knows only that all output lengths are in the interval
-        from ``lower`` to ``lower + len(x) - 1``.
+        Least output length, >= 1. All policies except ``h-sf`` know only that output lengths are in
+        the interval from ``lower`` to ``lower + len(x) - 1``.
     batches : float
         Number of requests divided by M, > 0.
     rule : Rule
