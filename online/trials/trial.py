@@ -180,7 +180,8 @@ def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
     """Return trials with the best bounds on their optima that any of the trials has.
 
     All trials that are compared with the same optimum then have the same bounds on it. The cost of
-    a completed run is such a bound too: its schedule is feasible, so the optimum is as good.
+    a completed run is such a bound too: its schedule is feasible, so the optimum is equal or
+    better.
     """
     given = list(trials)
     best: dict[Any, Trial] = {}
