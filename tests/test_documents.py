@@ -387,9 +387,9 @@ def test_memory_does_not_follow_the_numbers_in_a_file(name: str) -> None:
 def peak_of(document: Document) -> tuple[int, str | None]:
     """The most memory in use during a check, and why the document was refused."""
     reason = None
-    # What the first check of a process imports is not counted.
+    # What a first check imports is not counted.
     with contextlib.suppress(CertificateError):
-        check_certificate({})
+        check_certificate(document)
     tracemalloc.start()
     try:
         check_certificate(document)
