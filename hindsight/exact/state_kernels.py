@@ -182,25 +182,23 @@ class Expansion(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums over the requests of the child being built: a partial schedule with starts up to tau.
+    """Cost and lower bound of the child being built: a partial schedule with starts up to tau.
 
     Epoch tau is the time between rounds tau and tau + 1. All but ``cost`` are in units of 1 / SCALE
-    rounds.
+    rounds. The sum ``bound + drift + slack`` is a lower bound on the total latency of all schedules
+    that extend the child.
 
     Attributes
     ----------
     cost : int
         Total latency of the started requests, in rounds.
     bound : int
-        Lower bound on the total latency of all schedules that extend the child, minus ``drift`` and
-        ``slack``.
+        The lower bound at epoch tau. At epoch tau + 1 it is larger by ``drift + slack``.
     drift : int
-        Rise of the lower bound from epoch tau to tau + 1 through the requests that have not started
-        by tau.
+        Its rise because of requests that have not started by tau.
     slack : int
-        Capacity of epoch tau (at least the largest total price of states that fit in memory) minus
-        the prices of the states of the requests that run then. The lower bound also rises by this
-        amount from tau to tau + 1.
+        Its rise because of memory: an upper bound on the total price of states that fit in memory
+        at tau, minus the prices of the states of the requests that run then.
     """
 
     cost: int

@@ -83,8 +83,8 @@ def refine(
     """
     n, graph, u = len(priced.kinds), coarsest_graph(priced), priced.first_prices
     s, o, _, _ = priced.columns
-    # Graphs begin to record the starts of requests in this order: longest outputs first, identical
-    # requests next to each other.
+    # Finer graphs record the starts of more requests. Add them in this order: longest outputs
+    # first, identical ones together.
     order = np.lexsort((np.arange(n), priced.kinds, -s, -o))
     followed = np.zeros(n, np.bool_)
     stages, largest = [PathStage(u)], 0

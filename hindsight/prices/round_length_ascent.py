@@ -37,7 +37,7 @@ SLICES = 8
 fixed, so that floating-point sums over requests do not depend on the number of threads."""
 
 SUBSET = 2_500
-"""Approximate number of requests whose least costs one step of the price ascent computes."""
+"""Approximate number of requests for which a price ascent step computes least costs."""
 
 FIRST_WINDOW = 4.0
 """The least remaining cost of a request at time t is first computed for t up to its arrival time +

@@ -169,11 +169,11 @@ class Block(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Range of starts and durations of a block that share tangents, in steps of the time grid.
+    """Starts and durations of a block (consecutive rounds of a request) that share tangents.
 
     A tangent is a lower bound on what the block pays for machine time. The block begins at one of
-    the grid points ``begin`` .. ``begin + points - 1``. It lasts for at least ``early`` and at most
-    ``late`` grid steps.
+    the grid points ``begin`` .. ``begin + points - 1``. It lasts for ``early`` to ``late`` steps of
+    the time grid.
     """
 
     begin: int
@@ -213,10 +213,10 @@ class Scratch(NamedTuple):
 
 @step
 def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
-    """Return the block of a request that begins when ``done`` steps have been done.
+    """Return the block (consecutive steps of a request) that begins after ``done`` steps.
 
-    A step is a round that processes the prompt or one output token. A prompt of several tokens is a
-    block by itself. See parts (1) and (3) of the proof at the head of this module.
+    A step is a round that processes the prompt or one output token. The prompt is a block by
+    itself. Later blocks have up to ``tables.size`` steps. See (1) and (3) above.
     """
     M, d0, d1, d2 = tables.machine
     if done == 0 and prompt > 1:

@@ -93,9 +93,9 @@ class TokenRelaxation:
         self._parts = self._ascend()
 
     def run(self) -> Relaxation:
-        """Continue the dual ascent until the clock stops it or it ends; return the result so far.
+        """Continue the dual ascent until it ends or the clock stops it.
 
-        The result is the bound, the prices and the mean starts found so far.
+        Return the best bound, the prices, and each request's mean start in the fractional solution.
         """
         next(self._parts, None)
         assert self._bound is not None
