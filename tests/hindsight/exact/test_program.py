@@ -102,7 +102,8 @@ def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     state = Interval(Problem(instance))
     state.offer(poor)
     TotalLatency(state, Search(threads=2), "mip", has_states=False).run()
-    assert state.certified_lower_bound <= 5 == state.upper_bound
+    result = state.result()
+    assert result.certified_lower_bound <= 5 == result.upper_bound
     assert optimal_total_latency(instance)[0] == 5
 
 
