@@ -30,13 +30,13 @@ TOLERANCE = 0.01
 """Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Estimated seconds to build the linear program, for each pair (request, start) and each round."""
+"""Estimated seconds to build the linear program, per column: a (request, start) or a round."""
 
 INTERIOR_POINT_FROM = 4_000
 """From this many start variables on, interior point (no crossover) is faster than simplex."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""Starts later than the linear program's are added if their reduced cost is below minus this."""
+"""A later start is added to the linear program if its reduced cost is below -1 times this."""
 
 Method = Literal["auto", "lp", "lagrangian"]
 

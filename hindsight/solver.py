@@ -53,9 +53,9 @@ def solve(  # noqa: PLR0913
     which every optimal schedule has completed. Then one of these methods runs until the bounds
     meet:
 
-    * ``"paths"``: prices of states (tokens used and rounds to go), and exact searches that leave
-      out what these prices exclude, with all bounds in integers (`hindsight.rounds.latency`).
-      It needs a small memory limit M.
+    * ``"paths"``: prices of states, and exact searches in which these prices exclude partial
+      schedules, with all bounds in integers (`hindsight.rounds.latency`). The state of a request
+      is the tokens that it holds and its rounds to go. The memory limit M must be small.
     * ``"mip"``: the integer program in HiGHS, from the best schedule known, over the starts that
       reduced-cost fixing with memory prices leaves (`hindsight.rounds.program`).
     * ``"beams"``: only schedules, by beam search and then by ruin and recreate, at any size
@@ -103,16 +103,16 @@ def solve(  # noqa: PLR0913
     gap : float, default 0.0
         The solve stops once `Result.gap` is at most this value, 0 to 1.
     threads : int or None, default None
-        Number of threads of HiGHS, of ruin and recreate, and of the computation of prices and
-        graphs, whose results do not depend on it. None lets HiGHS choose, and means one thread per
-        core for the others.
+        Number of threads of HiGHS, of the search for schedules in rounds, and of the computation
+        of prices. With None, HiGHS chooses its number, and the others use one thread per core. The
+        computed prices do not depend on the number of threads.
     seed : int, default 0
         Seed of every random choice.
     progress : Callable[[Progress], object] or bool or None, default None
-        Called at every improvement, and with the present bounds while loops are compiled, which
-        happens once on a computer. Returning True ends the solve. True shows the bounds as they
-        improve, in a notebook or a terminal. None shows them only in a terminal, in a line that is
-        erased at the end. False shows nothing.
+        Called at every improvement. Also called, with the present bounds, while loops are compiled
+        to machine code, once on a computer. Returning True ends the solve. The value True shows the
+        bounds as they improve, in a notebook or a terminal. None shows them only in a terminal, in
+        a line that is erased at the end. False shows nothing.
 
     Returns
     -------

@@ -63,7 +63,7 @@ def checked_method(method: Any, problem: Problem) -> str:
 
 
 def solve_directly(problem: Problem, search: Search, *, anneal: bool = True) -> Result:
-    """Solve a problem in seconds, or maximise the number of requests on time in rounds.
+    """Solve a problem with times in seconds, or maximise the requests on time of an instance.
 
     Parameters
     ----------

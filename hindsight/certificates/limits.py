@@ -18,10 +18,10 @@ LARGEST_TABLE_MEMORY = 1024
 """Largest memory limit M, in tokens, for state prices, whose tables have (M + 1)^2 entries."""
 
 LARGEST_EPOCH = 10_000_000
-"""Most entries of one array: of prices, of costs of starts, or of a graph's states at one epoch."""
+"""Most entries of one table of prices, of costs of starts, or of requests' remaining rounds."""
 
 LARGEST_AXIS = 4_000_000
-"""Most nodes of a graph of paths built in one batch, and most flags in a table of request sets."""
+"""Most nodes that are built in one batch. Also the most flags in a table of sets of requests."""
 
 LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. Visiting so many takes some minutes."""
@@ -52,13 +52,13 @@ LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
 one request. WIDEST_CELL: in one time cell (interval with one price)."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
-"""Most time cells (intervals with one price), and most entries of a list in a batch time."""
+"""Most time cells (intervals with one price). Most numbers in a list that gives a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
 """Steps of time grids: d0 / FINEST_STEP to COARSEST_STEP * d0. d0: overhead of a round, in s."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread``: ratio of round lengths (less overhead) in one linear bound."""
+"""Range of ``spread``: largest ratio of (length - d0) among rounds that share a linear bound."""
 
 FULL_SIZE = 20_000
 """A `PathProof` gets the full limits if it and its instance have at least this many integers."""

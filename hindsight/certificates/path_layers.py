@@ -237,9 +237,9 @@ class Building:
         self.added, self.tracked = stage.followed, stage.tracked
         self.followed = sorted([*proof.followed, *self.added])
         # `known` has the requests whose remaining rounds are stored for each base (the state at the
-        # start of an epoch). If this stage adds requests whose runs the graph records, `known` has
-        # all requests whose runs it records. Otherwise `known` has the requests `tracked`: from
-        # this stage on, the graph records whether they have been started.
+        # start of an epoch). Followed requests are those whose runs the graph records. If this
+        # stage adds some, `known` has all followed requests, old and added. Otherwise it has the
+        # requests `tracked`: from this stage on, the graph records whether they have been started.
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]
@@ -289,10 +289,10 @@ class Building:
         used = np.bincount(layer.ended, minlength=len(layer.ends)) > 0
         ends, ended = layer.ends[used], (np.cumsum(used) - 1).take(layer.ended)
         self.sets = _Sets(ends)
-        # Sort the nodes of the old graph by the base of epoch tau + 1 to which they go, a record of
-        # the followed requests that run at the start of that epoch. A node has a set of requests
-        # that complete in round tau + 1. Sort nodes that go to the same base by the tokens that
-        # this set holds in round tau + 1.
+        # Sort the nodes of the old graph by the base of epoch tau + 1 to which they go. A base is a
+        # record of the followed requests that run at the start of its epoch. Each node has a set of
+        # requests that complete in round tau + 1. Sort nodes that go to the same base by the tokens
+        # that their sets hold in this round.
         key = layer.after * np.int64(proof.limit + 1) + (ends @ proof.peaks).take(ended)
         order = np.argsort(key)
         key, self.layer = key.take(order), layer._replace(ended=ended, ends=ends).at(order)
@@ -329,7 +329,7 @@ class Building:
         return self._join(nodes) if len(nodes.base) else None
 
     def _nodes(self, base: Ints, node: Ints) -> _Nodes:
-        """Build nodes of epoch tau of the new graph from pairs (its base, node of the old graph).
+        """Build new nodes of epoch tau from pairs (base of the new graph, node of the old graph).
 
         The graph records the runs of the *followed* requests. Epoch tau is the time between rounds
         tau and tau + 1. A base records which followed requests run at the start of an epoch, before
@@ -427,12 +427,13 @@ class Building:
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():
                 return None
-        # Create the bases of epoch tau in the new graph, the records of requests at the start of
-        # the epoch, from which the new nodes go. Each new node comes from a node of the old graph.
-        # Two new nodes go from the same base if three things are equal: the base of the old graph
-        # from which their old nodes go, the remaining rounds, at the start of epoch tau, of each
-        # request whose runs only the new graph records, and the tracked requests that have been
-        # started before epoch tau.
+        # Create the bases of epoch tau in the new graph, from which the new nodes go. A base is a
+        # record of requests at the start of its epoch. Each new node is part of a node of the old
+        # graph. Two new nodes go from the same base if three things are equal:
+        # - the base of the old graph from which their old nodes go,
+        # - the remaining rounds, at the start of epoch tau, of each request whose runs only the
+        #   new graph records,
+        # - the tracked requests that have been started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]

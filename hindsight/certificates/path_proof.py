@@ -175,7 +175,7 @@ class PathProof(StateProof):
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
         # Upper bound on the cost P_i(t), latency plus prices, of each request i and each start
-        # t <= last.
+        # t <= last. At epoch ``last``, all requests have arrived and all prices have ended.
         largest = sum(self.capacity) + scale * (last + max(outputs))
         refuse_above(FAR // (8 * n) - 1, largest, TOO_LARGE)
         self.a, _, self.o = np.array(rows, dtype=np.int64).T

@@ -37,7 +37,7 @@ NOTHING = -(2**60)
 """Price of requests that do not fit in memory. It acts as minus infinity: costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Most entries of a batch of tables V(k, S): largest price addable to k requests of S tokens."""
+"""Most entries of a batch of tables V(k, S): largest price addable to S tokens in k requests."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -274,13 +274,14 @@ class OtherRequests:
         return values, group
 
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
-        """Return the tables V(k, S) of largest prices after adding followed requests.
+        """Return the tables V(k, S) after putting further followed requests into memory.
 
         Followed requests are those whose states the graph of paths records. A case is a set of
-        active followed requests, and cases of one group have equal tables. V(k, S) is the largest
-        total price that requests not followed can add to k requests that hold S tokens together.
-        This function adds the followed requests with r remaining rounds. If they do not fit into
-        memory with the k requests, the entry (k, S) becomes minus infinity.
+        active followed requests, and cases of one group have equal tables. Suppose that k requests
+        that hold S tokens together are in memory, and also the requests of the case that have been
+        put there so far. V(k, S) is the largest total price that requests not followed can add.
+        This call puts the requests of the case with r remaining rounds there. If they do not fit
+        into memory with the k requests, V(k, S) becomes minus infinity.
 
         Parameters
         ----------

@@ -54,7 +54,7 @@ ROW = 100
 """Work for each request, without the work for its starts, as a number of array entries visited."""
 
 BLOCK = 1024
-"""Number of starts of a request priced in its first batch. Each next batch is twice as large."""
+"""Starts of a request are priced in batches. The first has this many, each next twice as many."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -116,8 +116,8 @@ class Proof(ABC):
     def spend(self, numbers: int) -> None:
         """Add the number of array entries that are about to be visited to the attribute ``work``.
 
-        Raise CertificateTooLargeError if ``work`` then exceeds its limit, or if ``should_stop``
-        returns True.
+        Raise CertificateTooLargeError if ``work`` then exceeds its limit, or if the attribute
+        ``should_stop`` is a function that returns True.
         """
         self.work += numbers
         most = -1 if self.should_stop is not None and self.should_stop() else self.most_work
@@ -170,7 +170,7 @@ def lengths(row: Row) -> tuple[int, int]:
 
 
 class MemoryProof(Proof):
-    """Proof for schedules without preemption, by one price per round for each token held then."""
+    """Proof for schedules without preemption: each held token costs the price of the round."""
 
     takes_weights = True
 
@@ -209,10 +209,11 @@ class MemoryProof(Proof):
 
 
 class _PathProof(Proof):
-    """Proof for preemptive schedules: each request pays at least for its cheapest rounds.
+    """Proof for preemptive schedules, by the least cost (latency plus prices) of each request.
 
-    The bound is the sum, over the requests, of the least latency plus prices, minus the sum, over
-    the rounds, of the largest total price of requests that fit into memory in the round.
+    The least cost is over all choices of the rounds in which the request runs. The bound is the sum
+    of these costs, minus the sum, over the rounds, of the largest total price of requests that fit
+    into memory in the round.
     """
 
     preemptive = True
@@ -251,7 +252,7 @@ class _PathProof(Proof):
 
 
 class PreemptiveMemoryProof(_PathProof):
-    """Proof for preemptive schedules, by one price per round for each token held then."""
+    """Proof for preemptive schedules: each token held in a round costs the price of the round."""
 
     def bound(self) -> int:
         """Compute the lower bound on total latency that the prices prove, in rounds."""

@@ -47,16 +47,16 @@ MOST = 2**53
 all integers up to it."""
 
 SHARE_UNITS = 1000
-"""Denominator of integers in a certificate. ``gammas``: shares of prices for memory and work.
-``attendances``: shares of the rest of these prices for work and for taking part in rounds."""
+"""Denominator of two lists of shares. ``gammas``: part of each price, paid for memory and work.
+``attendances``: part of the rest of the price, paid for work and for taking part in rounds."""
 
 STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
 time, as a number of array entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Estimated work of compiled loops, in array entries visited. `TANGENT`: per price cell that a
-tangent (bound on payments) spans. `BLOCK`: per block of steps of a request. `SUM`: per price."""
+"""Estimated work of compiled loops, in array entries visited. `TANGENT`: per price that a linear
+bound on payments covers. `BLOCK`: per prompt or run of steps of a request. `SUM`: per price."""
 
 AT_ONCE = 100
 """Number of array entries that compiled loops visit in the time in which numpy visits one entry."""
@@ -155,10 +155,10 @@ def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:
 
 
 def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, Any]:
-    """Read the field ``participation`` of `RoundLengthPrices`: payments for taking part in rounds.
+    """Read the entry ``"participation"`` of a proof: payments for taking part in rounds.
 
-    ``part`` is the entry ``"participation"`` of a proof, ``cells`` the number of its prices, and
-    ``n`` the number of requests.
+    ``part`` is this entry, ``cells`` the number of prices of the proof, and ``n`` the number of
+    requests. Return the field ``participation`` of `RoundLengthPrices`.
     """
     from hindsight.prices.round_lengths import Shares
 
@@ -195,8 +195,8 @@ def _work(
     grid : tuple[float, int, float]
         Parameters ``step``, ``size`` and ``spread`` of `PricedValues`.
     allowance : float64 array, shape (n,)
-        Seconds after arrival until which the least cost of each request from each moment on is
-        computed.
+        Seconds after the arrival of each request. Up to then, the least remaining cost of the
+        request (latency plus payments) is computed at each grid point.
 
     Raises
     ------
@@ -241,8 +241,8 @@ def _work(
         work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
         return np.asarray(work)
 
-    # A group has at least as many grid points as an interval with one price, except for the block
-    # of the prompt.
+    # A group is a run of grid points at which a block may begin. It has at least as many points as
+    # an interval with one price, except if the block is the prompt.
     group = GROUP * (spread - 1) * d0 / step + 1
     work = blocks * numbers(max(width, group)) + numbers(group)
     return int(work.sum() / AT_ONCE)

@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of a batch of tables V(k, S): largest price addable to k requests of S tokens."""
+"""Most entries of a batch of tables V(k, S): largest price addable to S tokens in k requests."""
 
 
 class StateProof(Proof):
@@ -234,9 +234,9 @@ class StateProof(Proof):
         together = 1
         while copies:
             # Add j requests in state (m, r), which hold m tokens and run for r rounds still, to k
-            # requests that hold S tokens together. If x of them have been added, memory holds
-            # S + x m + (k + x) r tokens in the r-th round from now, in which they run last. This
-            # grows with x, so testing x = j is enough.
+            # requests that hold S tokens together. If x of the j requests have been added, memory
+            # holds S + x m + (k + x) r tokens in the r-th round from now, the last round of these
+            # x. This number grows with x, so testing x = j is enough.
             j = min(together, copies)
             free = values.shape[2] - 1 - j * (m + r)
             numbers = range(min(free // r, values.shape[1] - 1 - j) + 1)

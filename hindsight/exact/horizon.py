@@ -33,12 +33,12 @@ def proved_horizon(
     schedule, the start is in no optimal schedule. The horizon is the latest completion of a start
     that is not excluded in this way.
 
-    All starts are tested that complete by round max a + sum o, or by the end of the feasible
-    schedule if that is later. Later completions are in no optimal schedule: after the last arrival,
-    such a schedule has no round in which nothing runs, because everything later could move one
-    round earlier. So at most sum o rounds follow the last arrival. If there are more than
-    `LARGEST_ENUMERATION` pairs of request and start, none is tested. Then the horizon is max a +
-    sum o, or the end of the feasible schedule if that is later.
+    Let R be the last arrival plus the sum of all output lengths, or the end of the feasible
+    schedule if that is later. Only starts that complete by round R are tested, because no optimal
+    schedule has later completions: an optimal schedule runs a request in each round between the
+    last arrival and its end, because otherwise all later starts could move one round earlier. So
+    there are at most as many such rounds as output tokens. If there are more than
+    `LARGEST_ENUMERATION` pairs of request and start, no start is tested, and the horizon is R.
 
     Return the lower bound with its prices, and the horizon. ``filling`` is the result of
     `fill_by_volume`, if computed already: the prices are computed from it. Once ``should_stop``

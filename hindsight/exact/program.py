@@ -57,17 +57,17 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its index, such as ("x", (0, 3))."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Constraints of one kind: name, indices, {variables' name: matrix}, lower and upper bounds."""
+"""Rows of one kind: name, indices, matrices by name of variables, lower and upper bounds."""
 
 
 def classes_of(
     instance: Instance, last: IntArray | None = None, *, are_alone: bool = False
 ) -> list[IntArray]:
-    """Return the classes of requests that share variables, each in order of arrival.
+    """Return the classes of requests that share variables, as arrays of request indices.
 
-    In the integer program of `Program`, the variable of a class and a start t is the number of its
-    requests that start at t. Requests of a class have the same prompt length, output length and
-    weight, and may use the same replicas.
+    The indices of a class are in order of arrival. In the integer program of `Program`, the
+    variable of a class and a start t is the number of its requests that start at t. Requests of
+    a class have the same prompt length, output length and weight, and may use the same replicas.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class Program:
         ]
 
     def _memory(self) -> _Rows:
-        """Return rows (3) of [J25]: in each round, all requests hold at most the memory limit."""
+        """Return rows (3) of [J25]: in each round, all requests together fit into memory."""
         rule, ends = self._starts.instance.memory_rule, np.cumsum(self._outputs)
         columns = np.repeat(np.arange(len(ends)), self._outputs)
         ages = np.arange(len(columns)) - (ends - self._outputs)[columns] + 1
@@ -253,8 +253,8 @@ class Program:
         They define the number N_r of running requests and the memory W_r that they use in round r.
         Epoch r - 1 is the time between rounds r - 1 and r. N_r = N_{r-1} + (starts at this epoch) -
         (completions at this epoch). W_r = W_{r-1} + N_r + (prompts of the requests that start at
-        this epoch) - (all tokens of the requests that complete at it). N_r counts here because each
-        running request stores one more token.
+        this epoch) - (prompt and output tokens of the requests that complete at this epoch). N_r is
+        added because each running request stores one more token per round.
         """
         horizon = self._starts.horizon
         ends, same = self.epochs + self._outputs, sp.eye_array(horizon)

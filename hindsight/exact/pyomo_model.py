@@ -105,12 +105,12 @@ def model_size(
     outputs = [int(o[own[0]]) for own in groups]
     rounds, rows = horizon * replicas, len(groups)
     if formulation == "sparse" and instance.memory_rule == TOKENS:
-        # The variable of a start has five non-zeros: one in the row that limits the starts of its
-        # class, two in the rows that define the numbers N_r of running requests, and two in the
-        # rows that define the used memory W_r. Of each kind, these are the row of the request's
-        # first round and the row of the round after its last. The variables N_r and W_r of a round
-        # r together have five too: each has one in the row that defines it and one in the next row
-        # of this kind, and N_r has one more in the row of W_r.
+        # The variable of a start has five non-zeros. One is in the row that limits the starts of
+        # its class. Two are in rows that define N_r, the number of running requests, and two are in
+        # rows that define W_r, the used memory: r is the request's first round, or the round after
+        # its last. The variables N_r and W_r of a round r together have five too. Each has one in
+        # the row that defines it, and one in the row of the same kind for round r + 1. N_r has one
+        # more in the row that defines W_r.
         many = 5 * (sum(columns) + rounds)
         return ModelSize(formulation, rows + 2 * rounds, sum(columns) + 2 * rounds, many)
     entries = sum(map(operator.mul, columns, (one + 1 for one in outputs)))
@@ -216,9 +216,9 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         # some request runs. Request i runs in o_i rounds, so at most sum o rounds follow max a.
         horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
     if horizon is None:
-        # A lower bound on the makespan takes less time than the proof of a horizon. A model with so
-        # many rounds is at most as large as the model that is built. Raise an error here if even
-        # the smaller model does not fit into memory.
+        # A lower bound on the makespan takes less time than the proof of a horizon. A model with
+        # this bound as its horizon is at most as large as the model that is built. Raise an error
+        # here if even the smaller model does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
         horizon = proved_horizon(instance)[1]
     rounds = as_integer(horizon, None, "horizon", minimum=1)

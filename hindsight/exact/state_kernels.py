@@ -62,7 +62,8 @@ class Layer(NamedTuple):
         Lower bound on the total latency of all schedules that extend each state, in units of 1 /
         SCALE rounds.
     memory : uint8 array, shape (capacity, largest o)
-        Column j has the tokens that started requests hold together in round tau + 1 + j.
+        Column j has the tokens that started requests hold together in round tau + 1 + j. Its
+        number of columns is the largest output length o.
     starts : int16 array, shape (capacity, n)
         Start of each request, -1 if it has not started.
     """
@@ -78,8 +79,8 @@ class Prices(NamedTuple):
     """Prices of states of requests at each epoch, and the costs of starts computed from them.
 
     The state of a running request is (m, r): it holds m tokens and has r rounds to go. Epoch tau is
-    the time between rounds tau and tau + 1. There are T epochs with prices. All prices and costs
-    are int64, in units of 1 / SCALE rounds.
+    the time between rounds tau and tau + 1. There are n requests, and T epochs with prices. M is
+    the memory limit in tokens. All prices and costs are int64, in units of 1 / SCALE rounds.
 
     Attributes
     ----------
@@ -124,8 +125,9 @@ class Child(NamedTuple):
         `Layer.memory` at tau, but ``memory`` has one round more.
     drifts, regrets, weights : int64 array, shape (n,)
         Three numbers for each request, in units of 1 / SCALE rounds. ``drifts``: rise of the lower
-        bound on total latency if the request does not start at tau. ``regrets``: rise if it starts
-        at tau. ``weights``: price of its state at tau if it starts then.
+        bound on total latency, from epoch tau to tau + 1, if the request does not start at tau.
+        ``regrets``: this rise if it starts at tau. ``weights``: price of its state at tau if it
+        starts then.
     candidates : int64 array, shape (n + 1,)
         Indices of the requests that may start at tau: they have arrived and fit in memory.
     chosen : int64 array, shape (n + 1,)

@@ -88,7 +88,7 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Each partial schedule is compared with up to this many cheapest ones of the same requests."""
+"""Only this many cheapest partial schedules of the same requests can dominate another one."""
 
 PATIENCE = 5_000
 """About this many partial schedules are built between two polls of ``should_stop``."""
@@ -126,7 +126,7 @@ class StateSearch:
     A *state* at an epoch is a partial schedule whose starts are all before this epoch. An epoch is
     the time between two rounds. Lower bounds of states depend on prices, which are 0 until
     `set_prices` is called. Later calls may set better prices. For n requests, the search needs up
-    to 2 ``max_states`` * (60 + 2 n + 2 (largest o)) bytes of memory.
+    to 2 ``max_states`` * (60 + 2 n + 2 (largest output length)) bytes of memory.
 
     Parameters
     ----------

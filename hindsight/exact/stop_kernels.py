@@ -59,11 +59,11 @@ class Task(NamedTuple):
     requests : RequestColumns
         The problem.
     twin : int64 array, shape (n,)
-        For each request, the identical request (equal arrival and lengths) before it in index
-        order, or -1 if there is none.
+        For each request, the last identical one (equal arrival and lengths) with a smaller index,
+        or -1 if there is none.
     offset : int64 array, shape (n,)
-        Index of the first entry of each request in ``marks`` and ``to_go``. These have o + 1
-        entries per request, one for each number of produced tokens.
+        Index of the first entry of each request in ``marks`` and ``to_go``. A request with o output
+        tokens has o + 1 entries in them, one for each number 0 .. o of produced tokens.
     marks : uint64 array
         Random numbers for the hashes of states: one for each request and number of tokens that it
         may have produced.

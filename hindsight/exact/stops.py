@@ -49,7 +49,7 @@ from .states import SearchOutcome, SearchStatus
 from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
-"""Each state after a round is compared with up to this many states of next smaller cost. It is
+"""Each state is compared with up to this many states before it in order of increasing cost. It is
 removed if in one of these each request has produced at least as many tokens."""
 
 SLICE = 2_000
@@ -84,7 +84,7 @@ class PreemptiveSearch:
         seen: dict[tuple[int, ...], int] = {}
         twin = []
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
-            # `costs_to_go` yields an array for each number o - 1, ..., 0 of produced tokens.
+            # `costs_to_go` yields one array per number of produced tokens, output length - 1 to 0.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
                 # Before the arrival of the request, its costs to go are those at the arrival,
                 # because it can only wait until then.
@@ -181,13 +181,13 @@ class PreemptiveSearch:
         return found.at(slice(count))
 
     def _costs_after(self, t: int) -> IntArray:
-        """Return the least cost to go of each request, by the number of tokens produced by round t.
+        """Return the costs to go after round t, for each request and number of produced tokens.
 
-        It is the least sum of the latency of the request and the prices of the memory in its
-        remaining rounds, in price units (`Task.unit` of them are one round). If t is later than the
-        last round R with a price, it is the cost after round R plus t - R rounds of latency. It is
-        0 for completed requests. Entry offset[i] + p, with `Task.offset`, is that of request i with
-        p tokens produced.
+        The cost to go is the least sum of the latency of the request and the prices of the memory
+        in its remaining rounds, in price units (`Task.unit` of them are one round). It is 0 for
+        completed requests. For others, if t is later than the last round R with a price, it is the
+        cost to go after round R plus t - R rounds of latency. Entry offset[i] + p, with
+        `Task.offset`, is the cost to go of request i with p tokens produced.
         """
         column: IntArray = self._to_go[min(t, self._last)].copy()
         if t > self._last:

@@ -132,9 +132,9 @@ class Background:
         """Repeat the steps of the search in a second thread during the ``with`` block.
 
         No thread is started if ``wanted`` is False, if only one core is available, or if the solve
-        is done. When the block ends, the search is asked to stop. The block waits until it has
-        ended, and offers its last schedule. An error of the search is raised here, or earlier where
-        its schedules are taken.
+        is done. When the block ends, the search is asked to stop. The block waits until the search
+        has ended, and offers its last schedule to the solve. An error of the search is raised then,
+        or earlier by `wait` or `must_stop`.
         """
         self._begun = min(self._begun, self._interval.clock.seconds())
         if self._cores == 1 or not wanted or self._interval.is_done():
@@ -179,7 +179,7 @@ class Background:
             self._thread.result()
 
     def wait(self) -> None:
-        """Offer schedules from the second thread to the solve until one of the two has ended."""
+        """Offer schedules from the second thread to the solve until the thread or solve ends."""
         thread = self._thread
         while thread is not None and not self._interval.is_done():
             if not wait([thread], SLICE_SECONDS).not_done:

@@ -93,7 +93,7 @@ def exact_total_latency(schedule: Any) -> Fraction | None:
 
     Return None if the batch time has no exact formula. Floats in the input count as the decimal
     numbers that they are written as: 0.1 is 1/10. Such floats are the parameters of the batch time,
-    arrival times, and the starts of rounds before which the schedule lets the machine wait.
+    the arrival times, and the start of each round before which the machine waits.
     """
     if exact_seconds(schedule.problem.batch_time) is None:
         return None

@@ -58,7 +58,8 @@ class Interval:
     phase : str
         Name of the present phase of the solve, for progress reports.
     moves : int
-        Number of local-search moves so far, and of partial schedules that beam searches extended.
+        Number of local-search moves so far, plus the number of partial schedules that beam searches
+        have extended.
     stop_reason : StopReason
         Why the solve ended. It is valid only after the end.
     proof : Any
@@ -356,9 +357,9 @@ class Interval:
             self._report(self.log[-1])
 
     def _report_compilation(self, _: str, is_ready: bool) -> None:
-        """Report the present bounds when the compilation of a loop begins, and when it has ended.
+        """Report the present bounds when Numba begins or ends the compilation of a function.
 
-        ``is_ready`` is True if it has ended.
+        ``is_ready`` is True at the end of the compilation.
         """
         if self._has_interval:
             news = self._progress()

@@ -19,7 +19,7 @@ from instances import Instance, InvalidValueError
 from instances.arrays import IntArray
 
 LARGEST_MOVED = 50_000_000
-"""Largest number of prices after `Proof.moved` puts idle rounds back. Larger proofs are dropped."""
+"""Largest number of prices that `Proof.moved` may return. Larger proofs are dropped."""
 
 
 class Proof(ABC):
@@ -140,7 +140,7 @@ class MemoryPrices(MemoryPricesProof):
 
 
 NO_PRICES = MemoryPrices(np.zeros(0, dtype=np.int64), 1)
-"""Memory prices of 0 in every round. They prove the total latency of requests that do not wait."""
+"""Memory prices of 0. The lower bound that they prove is the total latency if no request waits."""
 
 
 def moved_rows(old: IntArray, arrival_times: IntArray, shifts: IntArray) -> IntArray | None:

@@ -32,20 +32,22 @@ from hindsight.runtime.compilation import inner, njit, step
 from instances.arrays import IntArray, RequestColumns
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-"""Factor of Fibonacci hashing: an odd number near 2^64 divided by the golden ratio, 1.618."""
+"""Factor of Fibonacci hashing: the odd number nearest to 2^64 / (golden ratio 1.618...)."""
 
 
 class AnonymousStates(NamedTuple):
     """Anonymous states of one epoch, and tables of largest total prices of those that fit together.
 
-    An epoch is the time between two rounds. The path graph records the starts of the *followed*
-    requests only. All other requests are *anonymous*: the graph only knows in which states (m, r)
-    they can be, with m tokens held and r rounds to go. V_r(k, S) is the largest total price of
-    anonymous states with at most r rounds to go that fit in memory together with k requests that
-    hold S tokens and have at least r rounds to go. The largest r is theta, the largest number of
-    rounds to go of an anonymous state with a price. Running followed requests take memory and so
-    change V. There is one table of V for each set of running followed requests for which it was
-    needed. The tables form a tree: a child has one more followed request than its parent.
+    An epoch is the time between two rounds. A path graph has schedules as its paths. Its nodes
+    record the starts of the *followed* requests only. All other requests are *anonymous*. In state
+    (m, r) a request holds m tokens and has r rounds to go. M is the memory limit in tokens.
+
+    V_r(k, S) is the largest total price of anonymous states with at most r rounds to go that fit in
+    memory together with k requests. These k requests hold S tokens in total, and each has at least
+    r rounds to go. The largest r is theta: no anonymous state with a price above 0 has more rounds
+    to go. V also depends on the followed requests that run, because they take memory. There is one
+    table of V for each set of them for which it was needed. The tables form a tree: the set of a
+    child has one more followed request than the set of its parent.
 
     Attributes
     ----------
@@ -87,10 +89,10 @@ class AnonymousStates(NamedTuple):
 
 
 def room_for_states(longest: int, most: int, memory_limit: int, size: int) -> AnonymousStates:
-    """Allocate the arrays of `AnonymousStates`, for a path graph that records some starts.
+    """Allocate the arrays of `AnonymousStates` for a path graph.
 
-    An anonymous state is a state (tokens held, rounds to go) of a request whose start the nodes of
-    the graph do not record.
+    The nodes of the graph record the starts of some requests. An anonymous state is a state (tokens
+    held, rounds to go) of any other request.
 
     Parameters
     ----------
@@ -182,12 +184,13 @@ def _begin(states: AnonymousStates) -> None:
 def _fill(states: AnonymousStates, node: int, begin: int) -> None:
     """Compute V_r in the table of tree node ``node`` for r = begin .. theta, from V_(begin - 1).
 
-    Anonymous states are those of requests whose starts the path graph does not record. V_r(k, S) is
-    the largest total price of anonymous states with at most r rounds to go that fit in memory
-    together with k requests that hold S tokens and have at least r rounds to go. Each node of the
-    tree of tables (`AnonymousStates`) stands for one set of followed requests, whose starts the
-    graph records and which also take memory. theta is the largest number of rounds to go of an
-    anonymous state that has a price at this epoch (time between two rounds).
+    Followed requests are those whose starts the path graph records. Anonymous states are states of
+    the other requests. Each node of the tree of tables (`AnonymousStates`) has the table of V for
+    one set of running followed requests. V_r(k, S) is the largest total price of anonymous states
+    with at most r rounds to go that fit in memory together with this set and k more requests. These
+    k requests hold S tokens in total, and each has at least r rounds to go. theta is the largest
+    number of rounds to go of an anonymous state with a price above 0 at this epoch (time between
+    two rounds).
     """
     tables, rows, _, _, _, first, held, copies, weights, longest, _ = states
     M = tables.shape[2] - 1

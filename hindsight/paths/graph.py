@@ -83,15 +83,15 @@ from .layer_kernels import extend_sets, join_parents, store_epoch
 from .path_kernels import costs_from_the_start, costs_of_arcs, grouped
 
 SETS_AT_ONCE = 2_000
-"""Most graph nodes for which predecessors are found between two calls of ``should_stop``."""
+"""Largest number of nodes whose predecessors are found between two calls of ``should_stop``."""
 
 TABLE_BYTES = 400_000_000
-"""Approximate size in bytes of `AnonymousStates.tables`: largest total prices of requests that fit
-into memory together. Only requests count whose starts the nodes of a path graph do not record."""
+"""Approximate size in bytes of `AnonymousStates.tables`. They have largest total prices of requests
+that fit in memory together, among those whose starts the path graph does not record."""
 
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of `AnonymousStates.tables` computed between two calls of
-``should_stop`` while a graph is built, if each graph node needs a table of its own."""
+``should_stop``, while a graph is built. This assumes that each node needs a table of its own."""
 
 MOST_NODES = (1 << 30) - 2
 """Largest number of nodes N of a path graph. The indices of 2 N array entries must fit in int32."""
@@ -137,9 +137,9 @@ class PricedInstance:
     Attributes
     ----------
     first_prices : int64 array, shape (n,)
-        Initial start price u_i, the multiplier of "request i starts once", of each request i: the
-        least priced cost P_i(t) (latency plus prices of states) of any start t, in units of 1 /
-        SCALE rounds.
+        First start price u_i of each request i, which is the multiplier of the constraint "request
+        i starts once". It is the least priced cost P_i(t) (latency plus prices of states) of any
+        start t, in units of 1 / SCALE rounds.
     starts : int64 array, shape (n, epochs + 1)
         Entry (i, t) is the priced cost P_i(t): the latency of request i if it starts at t, plus the
         prices of its states, in units of 1 / SCALE rounds. It is `NEVER` if no schedule within the
@@ -187,9 +187,10 @@ class PricedInstance:
         between two rounds): at least the largest total price of the states of requests that fit
         into memory together.
 
-        The cost of a path of a path graph has two parts. The first is, for each epoch, W minus the
-        largest total price of requests that can run then in the path's node. The second is the
-        regret of each start on the path: the priced cost of the start (latency plus prices of
+        The nodes of a path are sets of requests that run at an epoch. The cost of the path has two
+        parts. The first is, for each epoch, W minus the total price of the requests of its last
+        node and of the most expensive other requests that fit in memory with them. The second is
+        the regret of each start on the path: the priced cost of the start (latency plus prices of
         states) minus u_i. Every schedule that is a path has SCALE * (total latency) >= L + (cost of
         the path).
         """

@@ -270,13 +270,13 @@ def _add_choices(
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
     # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. A path
-    # through the new node costs at least the sum of three terms: the least cost of a path up to
-    # node c of the coarser graph, the slack of the new node (capacity of epoch tau minus the
-    # largest total price of requests that can run in it), and sums.cost, the least cost after that.
-    # ``left`` is the budget, which bounds the costs of schedules within the limit on total latency,
-    # minus the first term. The slack is at least ``least``, the slack of c, because slacks do not
-    # fall if a graph records more requests. So sets of requests with sums.cost > left - least are
-    # only on paths that cost more than the budget, and are skipped.
+    # through the new node costs at least the sum of three terms. Term 1 is the least cost of a path
+    # to node c in the coarser graph. Term 2 is the slack of the new node: the capacity of epoch tau
+    # minus the total price of its requests and of the most expensive others that fit with them.
+    # Term 3 is sums.cost, the least cost of the rest of the path. ``left`` is the budget (largest
+    # cost of a schedule within the limit on total latency) minus term 1. Term 2 is at least
+    # ``least``, the slack of node c, which records fewer requests. So skip each set of requests
+    # with sums.cost > left - least: all paths through it cost more than the budget.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)
@@ -313,8 +313,8 @@ def extend_sets(
     all of them, `join_parents` adds the nodes that a path visits at epoch tau before it reaches an
     exit node.
 
-    Exit nodes are left out if every path through them costs more than ``given.budget``, so that no
-    schedule within the limit on total latency has such a path.
+    An exit node is left out if every path through it costs more than ``given.budget``. Then none of
+    these paths is a schedule within the limit on total latency.
 
     Parameters
     ----------

@@ -143,10 +143,10 @@ def grouped(targets: Codes) -> tuple[IntArray, Codes]:
 def best_path(
     graph: PathGraph, arcs: IntArray, value: IntArray, requests: int
 ) -> tuple[IntArray, IntArray]:
-    """Return, for a cheapest path, the last start of each request and its number of starts.
+    """Return each request's last start on a cheapest path, and how often the path starts it.
 
-    A path may start a request several times or never. If it never starts the request, the start in
-    the result is 0. arcs[g] is the cost of the arc from node g to the next epoch (time between two
+    A path may start a request several times or never. The last start is 0 if the path never starts
+    the request. arcs[g] is the cost of the arc from node g to the next epoch (time between two
     rounds). All other arcs cost 0. value[g] is the least cost of a path from node g to the end
     (`costs_to_the_end`), and ``requests`` the number of requests. Node numbers decrease along a
     path, so one pass through the nodes finds all starts.
@@ -225,7 +225,7 @@ class Split(NamedTuple):
 
 
 SPLIT_COLUMNS = (np.int32, np.int32, np.uint64, np.int64, np.int32, np.int32, np.bool_)
-"""Types of the arrays of `Split` with an entry for each copy of a node: all but the first."""
+"""Types of the arrays of `Split` after ``heads``, in the order of fields: one entry per copy."""
 
 
 class Tracking(NamedTuple):
@@ -279,7 +279,7 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 
 @step
 def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) -> int:
-    """Add the node copies that one more start at the same epoch reaches from node copy x.
+    """Add the node copies that paths reach from node copy x by one more start at the same epoch.
 
     A node is an epoch (time between two rounds) and the set of requests that run then. A copy of a
     node stands for all paths to the node that have started the same *tracked* requests (those with
@@ -292,8 +292,8 @@ def _start_another(graph: PathGraph, track: Tracking, split: Split, x: int, coun
         bit = track.bits[graph.requests[h]]
         # Copies record which tracked requests (those with a ``bit``) their paths have started. Skip
         # this start if it would start such a request again. Also skip it if every path with this
-        # start costs more than ``track.budget``, so is no schedule within the limit on total
-        # latency.
+        # start costs more than ``track.budget``. Such a path is not a schedule within the limit on
+        # total latency.
         if bit & mask != 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
             continue
         if count >= len(split.old):
@@ -352,9 +352,8 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # Tracked requests are those whose bits in ``masks`` say if the paths to a copy have
-            # started them. ``missing`` has those that must be started before this epoch (time
-            # between two rounds), but have not been started on the paths to copy x.
+            # ``missing`` has one bit for each tracked request that no arc starts at this epoch
+            # (time between two rounds) or later, and that the paths to copy x have not started.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

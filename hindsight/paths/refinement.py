@@ -45,7 +45,7 @@ class PathOutcome(NamedTuple):
     start_times : int64 array or None
         Starts of the best schedule found within the limit, shape (n,), or None.
     most_nodes : int
-        Number of nodes of the largest graph as built.
+        Number of nodes of the largest graph, before any were dropped.
     is_whole : bool
         Whether the search was completed, and not cut short for lack of time or memory.
     stages : tuple[PathStage, ...]
@@ -101,8 +101,8 @@ def refine(
             if finer is None:
                 lower = priced.limit + 1
                 break
-            # ``graph`` no longer names the coarser graph, whose memory is thereby freed. ``finer``
-            # is deleted, so that this graph is freed too once ``graph`` names the next one.
+            # Assign the finer graph to ``graph``, which then does not keep the coarser one in
+            # memory. Delete ``finer``, so that it does not keep this graph in memory later.
             graph = finer
             del finer
             largest = max(largest, len(graph.later))

@@ -64,7 +64,7 @@ CORE_SHARE = 0.5
 """If more than this share of nodes is on paths near the least cost, the ascent uses all nodes."""
 
 SETTLED = 0.02
-"""Start prices have converged if the mean number of starts of each request is 1 +- SETTLED."""
+"""Start prices have converged if paths start each request 1 +- SETTLED times on average."""
 
 
 class Climb(NamedTuple):
@@ -165,10 +165,10 @@ class PathRelaxation:
         dropped that are on no path within the limit on total latency. The last stage has the best
         start prices: at these, all remaining nodes are dropped for any limit below the lower bound.
         """
-        # To track a request is to record in the nodes whether it has been started. `drop` adds a
-        # stage of the proof, with the requests tracked since the last call of `drop`. But `drop`
-        # adds no stage if `track` has left no node in the graph. Then the stage ``last`` has the
-        # requests tracked last.
+        # To track a request is to record in the nodes whether it has been started. Each call of
+        # `drop` adds a stage with the requests tracked since the call before. But it adds none if
+        # `track` has left no node in the graph. Then the requests of the last call of `track` are
+        # in no stage yet, so the stage ``last`` has them.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
@@ -241,9 +241,9 @@ class PathRelaxation:
         self._steps.append(PathStage(u, (), tuple(self._unrecorded)))
         self._unrecorded = []
         self._record(self.graph, arcs, to_end)
-        # A path that costs more than ``budget`` is no schedule within the limit on total latency.
-        # Compute it after `_record`: if the cheapest path is a schedule, `_record` lowers the limit
-        # to below its total latency, so that only paths of better schedules remain.
+        # Paths that cost more than ``budget`` are not schedules within the limit on total latency.
+        # Compute ``budget`` after `_record`: if the cheapest path is a schedule, `_record` lowers
+        # the limit to below the total latency of this schedule. Then only better ones are sought.
         budget = self._priced.budget(u, self.limit)
         self._poll()
         through = kernels.costs_from_the_start(self.graph, arcs)

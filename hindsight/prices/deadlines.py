@@ -14,8 +14,8 @@ from instances.service_level import Limits
 from .minorants import AffineMinorant, own_seconds
 
 LATER = 1e-8
-"""Relative increase of each deadline, in seconds since time 0. It covers rounding errors of bounds
-and of times in schedules: at most 10^7 rounds, each with a relative error of 2^-53."""
+"""Share of each deadline (seconds since time 0) that is added to it. This covers rounding errors of
+bounds and of times in schedules: at most 10^7 rounds, each with a relative error of 2^-53."""
 
 
 def own_times(workload: Workload, minorant: AffineMinorant) -> tuple[FloatArray, FloatArray]:
@@ -41,9 +41,9 @@ class Deadlines(NamedTuple):
     ----------
     output : int64 array
         Number of rounds for which the request pays, from the round of its first token on: its
-        output length, or 1. It is 1 if the request can run in all its rounds after the horizon,
-        where they cost nothing, and still meet the deadline of its last token. It then pays for the
-        round of its first token at most, because this token may have an earlier deadline.
+        output length, or 1. It is 1 if the request meets the deadline of its last token even if all
+        its rounds are after the horizon, where they cost nothing. The request then pays at most for
+        the round of its first token, because this token may have an earlier deadline.
     end, first_token : float64 array
         Deadline of the end of the last round for which the request pays, and deadline of the first
         token, in seconds since time 0.

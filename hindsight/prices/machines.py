@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants
 
 MEAN_UNIT = 2**60
-"""Units per second in `machine_bounds`: terms of "mean busy times" are multiples of 2^-60 s."""
+"""Each request's term in the bound "mean busy times" is rounded down to 1 / MEAN_UNIT seconds."""
 
 
 class _Job(NamedTuple):
@@ -210,11 +210,11 @@ def mean_busy_prices(
     The prices come from the schedule of one preemptive machine that always serves, of the requests
     that have arrived, the one of least processing time p. It is the schedule of the bound "mean
     busy times" (`machine_bounds`). The price at time t is the integral of 1 / p(u) over u from t to
-    the next idle time, where p(u) is the processing time of the request served at time u. It is the
-    (fractional) number of requests that the machine completes before it is idle. If the machine
-    stopped for one second at t, all of them would complete one second later. With K replicas the
-    price is that of a second of one replica. Floats suffice, because these prices are only the
-    first ones of an ascent.
+    the next idle time, where p(u) is the processing time of the request served at time u. This
+    integral is the number of requests, with fractions, that the machine serves from t until it is
+    idle. If the machine stopped for one second at t, all of these requests would complete one
+    second later. With K replicas the price is that of a second of one replica. Floats suffice,
+    because these prices are only the first ones of an ascent.
     """
     jobs, unit = _jobs(workload, minorant)
     times: list[float] = []

@@ -76,8 +76,8 @@ def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[Affine
 
     A minorant is a lower bound on the length of a round. In a point (x, y), x is a number of tokens
     that a round processes, and y is (length of the shortest such round in seconds) - d2 * (its KV
-    tokens). The function returns the horizontal line through the lowest point, and the lines along
-    those edges of the lower convex hull of the points that have d0 > 0 and d1 > 0.
+    tokens). The first minorant is the horizontal line through the lowest point. The others are the
+    lines with d0 > 0 and d1 > 0 along edges of the lower convex hull of the points.
     """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
@@ -122,15 +122,16 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     - `IterationTime`: the batch time itself. Its own d1 becomes d2, because it is a time per KV
       token of the batch.
     - `TiledTime`: a table of seconds by processed tokens x, rounded up to whole tiles, plus
-      attention. Attention is at least the sum of two times: that of one kernel, because every
-      request of the batch decodes or processes a prompt, and a time per KV token of the batch. The
-      latter becomes d2. Terms for squares and products of prompt lengths are >= 0 and are left out.
-      So d0 + d1 x must lie below kernel + table, a function of x. This function is constant in each
-      tile, and d0 + d1 x does not fall as x grows. So it suffices that d0 + d1 x lies below at the
-      largest x <= M of each tile. At these x the table is linear between its entries. So it
-      suffices to look at the entries, at the ends of the first and of the last whole tile, and at
-      M. The lines returned are the edges of the lower convex hull of these points, and the constant
-      of the lowest point. Edges with d0 <= 0 are left out, because the bounds divide by d0.
+      attention. Attention takes at least the sum of two times. One is ``kernel`` seconds, which are
+      added if some request decodes, and again if some request processes its prompt. The other is a
+      time per KV token of the batch, which becomes d2. Terms for squares and products of prompt
+      lengths are >= 0 and are left out. So d0 + d1 x must lie below kernel + table, a function of
+      x. This function is constant in each tile, and d0 + d1 x does not fall as x grows. So it
+      suffices that d0 + d1 x lies below at the largest x <= M of each tile. At these x the table is
+      linear between its entries. So it suffices to look at the entries, at the ends of the first
+      and of the last whole tile, and at M. The lines returned are the edges of the lower convex
+      hull of these points, and the constant of the lowest point. Edges with d0 <= 0 are left out,
+      because the bounds divide by d0.
 
     Floats count as the decimals they are written as.
 

@@ -341,7 +341,7 @@ class RoundLengthAscent:
     def _model(self, rates: FloatArray, levy: FloatArray) -> tuple[Model, IntArray]:
         """Return a `Model` of present prices, on a time grid of several steps per cell.
 
-        Also return the column ``share`` of `Requests`, with cells of one grid step. ``rates`` are
+        Also return the array `Requests.share`, with grid steps as its cells. ``rates`` are
         the prices alpha, beta and eta of each cell, shape (3, cells). ``levy`` has, for each level,
         what its request pays for taking part in a round, divided by the overhead d0 of a round.
         """

@@ -218,8 +218,8 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
     choice = -1
     for j in range(first, model.lengths.size):
         # If the block ends after the last grid point, use the cost after the block at this point.
-        # It exceeds the least cost of the whole request, or is that of a late request, so a larger
-        # cost would change nothing.
+        # This cost is more than the least cost of the whole request, or is the cost of a late
+        # request. So the result would be the same with a larger cost.
         place = min(m + run.classes[0, j], float(run.width))
         k = min(int(place), run.width - 1)
         f = place - k
@@ -238,9 +238,10 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
 
 @step
 def _follow(run: _Run, m: int, j: int, share: float) -> None:
-    """Add ``share`` times the derivatives of a request's cost from a block on to ``run``.
+    """Add the derivatives of a cost, multiplied by ``share``, to the arrays of ``run``.
 
-    The block begins at grid point ``m`` and has the round length of class ``j``. ``run.paid``
+    The cost is that of a block of a request's steps and of all steps after it. The block begins at
+    grid point ``m`` and has the round length of class ``j``. ``run.paid``
     receives the derivatives by the integrals of payments, and ``run.after`` those by the costs
     after the block. ``share`` is the probability that the block begins at ``m``.
     """
@@ -280,10 +281,10 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
 
 @step
 def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
-    """Lower ``starts[1]``, the last grid point at which a block may begin, if it begins too late.
+    """Lower ``starts[1]``, the last grid point at which a block may begin, while it is too late.
 
-    ``least[x]`` is the least cost of the request from the block on if that begins at grid point x
-    or later. A start at x is too late if ``least[x - 1]`` is already ``most`` or more.
+    ``least[x]`` is the least cost of a request from the block on, if the block begins at grid point
+    x or later. Grid point x is too late if ``least[x - 1]`` is already ``most`` or more.
     ``starts[0]``, the first grid point at which the block may begin, does not change.
     """
     while starts[1] > starts[0] + 1 and least[starts[1] - 1] >= most:

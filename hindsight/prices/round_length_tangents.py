@@ -42,8 +42,8 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Let f = (duration of a block) - d0 * (its steps). Durations share a tangent if their ratio of f
-is at most `Tables.spread` + WIDENING * (smallest f among them) / (least duration of the block)."""
+"""Let f = (duration of a block) - d0 * (its steps). Durations share a tangent if (largest f) /
+(smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration of the block)."""
 
 ALIKE = 1.05
 """Neighbouring grid points at which a block may begin form a group, which shares tangents. If the
@@ -262,9 +262,9 @@ def _best_rate(
     """Approximate the slope lambda whose tangent is the best lower bound on a block's payments.
 
     The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is
-    `Scratch.linear`. The best lambda is the one at which the rates x of `_conjugate` (steps per
-    second), at the prices of each cell, integrate to the number of steps of the block. Any lambda
-    gives a valid lower bound, so a bisection of a few steps suffices.
+    `Scratch.linear`. `_conjugate` gives a rate x (steps per second) for lambda and the prices of a
+    cell. At the best lambda, these rates let the block make all its steps in exactly ``lasts``
+    seconds. Any lambda gives a valid lower bound, so a bisection of a few steps suffices.
     """
     cells, width = grid.alpha.size - 1, grid.width
     ends = begin + lasts / grid.step
@@ -357,11 +357,12 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 @partial(njit, fastmath=_SUMS)
 def _take_better(scratch: Scratch, count: int) -> None:
-    """Replace the lower bounds at both ends of grid steps by those of the latest tangent if larger.
+    """Replace the lower bounds of grid steps by those of the latest tangent where it is better.
 
-    They bound the cost of a request from a block on, if the block begins in the grid step. Of the
-    first ``count`` grid steps, only those change in which the sum of the two bounds increases. See
-    part (5) of the proof in `hindsight.prices.round_length_values`.
+    They bound the cost of a request from a block on, if the block begins in the grid step. Each
+    step has two bounds, at its start and at its end. In each of the first ``count`` steps, both are
+    replaced if their sum increases. See part (5) of the proof in
+    `hindsight.prices.round_length_values`.
     """
     phi, least, left, right, fixed, _ = scratch
     for x in range(count):

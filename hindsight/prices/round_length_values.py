@@ -84,9 +84,9 @@ class Requests(NamedTuple):
     prompt, output : int64 array, shape (n,)
         Prompt and output lengths, in tokens.
     share : int64 array, shape (n, 3)
-        Columns first, after and place. In the cells (time intervals with one price) first .. after
-        - 1, a request pays for each round in which it takes part: entry ``place + c`` of
-        `Grid.levy` per round in cell c. For `Model.levies`, see there.
+        Columns first, after and place. In each cell c (time interval with one price) from first to
+        after - 1, a request pays entry ``place + c`` of `Grid.levy` for each round in which it
+        takes part. `Model` describes what the columns mean for `Model.levies`.
     """
 
     arrival: FloatArray
@@ -140,8 +140,8 @@ class _Span(NamedTuple):
 class _Values(NamedTuple):
     """G_k at grid points: least cost after block k if the next block begins at the point or later.
 
-    The cost is the request's completion time plus the payments of these blocks, in seconds. With
-    deadlines it is the payments, or 1 if the request is late.
+    The cost is the request's completion time plus what its blocks after k pay, in seconds. With
+    deadlines the cost is what these blocks pay, or 1 if the request is late.
 
     Attributes
     ----------
@@ -169,11 +169,11 @@ class _Values(NamedTuple):
 
 @step
 def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -> bool:
-    """Return whether longer durations of a block may lower one of the first ``points`` ``values``.
+    """Return whether longer durations of a block may lower an entry of ``values[:points]``.
 
-    ``values`` are lower bounds on a request's cost from the block on, by grid point, for shorter
-    durations. ``paid`` is a lower bound on what the block pays, and ``after`` has lower bounds on
-    the cost after a longer block.
+    ``values[x]`` is a lower bound on a request's cost from the block on, for shorter durations, if
+    the block begins at grid point x of a group. ``paid`` is a lower bound on what the block pays,
+    and ``after[x]`` is one on the cost after a longer block.
     """
     x = 0
     while x < points and paid + after[x] >= values[x]:
@@ -234,10 +234,11 @@ def _lower_by_steps(
 def _fill_linear(
     block: Block, span: _Span, grid: Grid, share: IntArray, linear: FloatArray
 ) -> None:
-    """Write c of the block's first step at the prices of each cell that the block may reach.
+    """Write the factor c of a block's first step for each cell in which the block may run.
 
-    If x steps are made per second, the first step pays c x per second, plus what it pays at the
-    price beta of work. See part (1) of the proof in `hindsight.prices.round_length_tangents`.
+    A cell is a time interval with one price. If x steps are made per second, the first step pays
+    c x per second, plus what it pays at the price beta of work. See part (1) of the proof in
+    `hindsight.prices.round_length_tangents`.
     """
     cells, width = grid.price.size - 1, grid.width
     last = (span.high + 2 * span.longest + 8) // width
@@ -318,10 +319,11 @@ def _take_later(
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
     """Choose grid points at which block k may begin, and the longest duration with tangents.
 
-    At these grid points, from ``low`` on, the least cost of the request from block k on will be
-    computed. Costs above ``cut`` seconds (the arrival time plus the request's allowance) need not
-    be exact. ``following`` is G_k, the least cost of the request after block k. See parts (6) and
-    (7) of the proof at the head of this module.
+    Tangents are lower bounds on what the block pays. They are used for durations up to the longest
+    one chosen here. At the grid points, from ``low`` on, the least cost of the request from block k
+    on will be computed. Costs above ``cut`` seconds (the arrival time plus the request's allowance)
+    need not be exact. ``following`` is G_k, the least cost of the request after block k. See parts
+    (6) and (7) of the proof at the head of this module.
     """
     step = grid.step
     remaining = following.remaining + block.own
@@ -329,14 +331,15 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     # two computations that may differ by one through rounding. Neither result exceeds the exact
     # number, because `block.own` was multiplied by SHRINK.
     shortest = max(int(block.own / step), following.low - low)
-    # ``best`` is the duration of the block in rounds of the length that costs least. At a constant
-    # price beta of work, this is d0 + sqrt(beta w d0), where w is the work of a step in seconds.
+    # ``best`` is the duration of the block in rounds of the cheapest length. At a constant price
+    # beta of work, this length is d0 + sqrt(beta w d0). w is the work of a step in seconds.
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # Lower the last grid point ``high`` while the cost after the block exceeds ``cut`` just before
-    # it, or is 1 because the request is late. Costs above ``cut`` need not be exact.
+    # ``high`` is the last grid point at which the block may begin. Lower it while the cost after
+    # the block exceeds ``cut`` at grid point ``high`` - 1, or is 1 there because the request is
+    # late. Costs above ``cut`` need not be exact.
     most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
@@ -424,8 +427,9 @@ def request_values(
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin = int(a / step)
         count, low = _divide(begin, s, o, tables, begins)
-        # ``following`` is the cost after the last block: the completion time, or with deadlines 1
-        # if it is late, else 0. It has no computed values, so `_tail` returns this cost.
+        # ``following`` is the cost after the last block of steps: the completion time, or with
+        # deadlines 1 if the request is late, else 0. No entry is computed yet: `_step_back` fills
+        # all of them by `_tail`, which returns this cost.
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):

@@ -116,7 +116,7 @@ class Shares(NamedTuple):
         return request, np.arange(len(request)) - place[request], place
 
     def split(self, parts: int) -> Shares:
-        """Divide each cell into ``parts`` equal cells, and each level by ``parts``."""
+        """Return levels for cells cut into ``parts``: each part gets level / ``parts``."""
         levels = np.repeat(self.levels / parts, parts)
         return Shares(parts * self.first, parts * self.after, levels)
 
@@ -137,8 +137,9 @@ class RoundLengthPrices:
         Length of a cell in seconds, a power of two.
     price : float64 array
         Price pi = alpha + beta + eta >= 0 of a second of machine time in each cell, shape (cells,).
-        Requests pay alpha for memory and work, beta for work alone, and eta for work and for taking
-        part in rounds. After the last cell the price is 0.
+        After the last cell it is 0. Requests pay alpha for memory and work, beta for work alone,
+        and eta for work and for taking part in rounds. The work of a request is the number of
+        seconds that its tokens add to a round.
     gamma : float64 array
         Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
     participation : tuple[float64 array, Shares] or None, default None
@@ -210,12 +211,12 @@ class SecondsProof:
 def longest_block(
     workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
 ) -> float:
-    """Return the longest duration of a block for which tangents bound its payments, in seconds.
+    """Return the longest block duration in seconds for which tangents are used, over all blocks.
 
-    A block is a prompt, or up to ``size`` consecutive steps of a request. Tangents bound what it
-    pays for machine time if it lasts up to X seconds. The payments of longer durations are bounded
-    by part (6) of the proof in `hindsight.prices.round_length_values`. X differs between blocks,
-    and this function returns the largest X.
+    A block is a prompt, or up to ``size`` consecutive steps of a request. Each block has its own
+    limit X in seconds. If the block lasts up to X, tangents are the lower bounds on what it pays
+    for machine time. If it lasts longer, the bound is that of part (6) of the proof in
+    `hindsight.prices.round_length_values`. This function returns the largest X.
 
     Parameters
     ----------

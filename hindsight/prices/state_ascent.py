@@ -60,11 +60,11 @@ from .state_tables import first_tables, ordered_states, state_copies
 from .states import SCALE, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
-"""Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). Each
-round has (M + 1)^2 prices, and M^3 steps find the largest price of states that fit together."""
+"""Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). A round
+has (M + 1)^2 prices. The largest total price of states that fit into memory takes M^3 steps."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Largest number of state prices, (M + 1)^2 per round, and of costs of starts, n per round."""
+"""Most state prices ((M + 1)^2 per round), and most costs of starts (one per request and round)."""
 
 TABLE_STEPS = 301
 """Steps of the first ascent, in which state prices are weighted sums of a few fixed tables."""
@@ -218,8 +218,9 @@ class StateAscent:
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
         # ``_count`` is the number of evaluations of the dual function so far in this stage. The
-        # first evaluation computes the value as well as the gradient. It also replaces the soft
-        # maxima of the last stage by exact maxima, because the prices may have changed since then.
+        # first one computes the value as well as the gradient. It also sets `_maxima`, the maxima
+        # of the total price of states that fit into memory together, to exact ones. The soft maxima
+        # of the last stage may be far off, because the prices may have changed since then.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
@@ -288,10 +289,10 @@ class StateAscent:
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
         if not np.isfinite(level + z.sum(axis=1)).all():
-            # Weights are computed in units of exp(level / heat), where ``level`` has the soft
-            # maxima of the previous evaluation. After a long step the new soft maxima may be so far
-            # from ``level`` that sums of weights overflow. Then set ``level`` to the exact maxima,
-            # and compute the weights again.
+            # Weights of configurations are divided by exp(level / heat), where ``level`` has the
+            # soft maximum of each row at the previous evaluation. After a long step, the new soft
+            # maximum may be so far from ``level`` that the sum of weights overflows. Then set
+            # ``level`` to the exact maxima, and compute all weights again.
             hard = self._hard(x)
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)

@@ -280,21 +280,21 @@ def _add_marginals(
 
     A configuration is a set of the ``count`` items (copies of states) that fit into memory
     together. Its probability is proportional to its weight exp(total price / h), with temperature
-    h. The recursion visits the items from the last to the first. Before item j, ``items.value[k,
-    S]`` is the sum of the weights of all ways to extend a set of k items before j, whose tokens m
-    sum to S, by items from j on. ``store`` has the sums of the weights of these sets of k items, as
-    written by `_append_items`. The products of both give the weight of all configurations that
-    contain item j. Divided by ``total``, the weight of all configurations, it is the probability of
-    item j.
+    h. The recursion visits the items from the last to the first. At item j, consider the sets of k
+    items before j whose tokens m sum to S. ``store`` has the total weight of these sets, as written
+    by `_append_items`. ``items.value[k, S]`` becomes the total weight of the sets of items from j
+    on that fit into memory with any of them. The weight of all configurations with item j is the
+    sum over k and S of the first number times the part of the second that is from sets with item j.
+    Divided by ``total``, the weight of all configurations, it is the probability of item j.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
     for j in range(count - 1, -1, -1):
         m, r, root = held[item_states[j]], rounds[item_states[j]], roots[j]
         share = 0.0
-        # Add to value[k] the extensions of k earlier items whose first item is j. k increases, so
-        # value[k + 1] is read before extensions with item j are added to it. So no extension has
-        # item j twice.
+        # An extension of k earlier items is a set of items from j on that fits into memory with
+        # them. Add the weights of the extensions with item j to value[k]. k increases, so value[k +
+        # 1] is read before its extensions with item j are added. So no extension has item j twice.
         for k in range(depths[j]):
             top = memory_limit - m - (k + 1) * r
             base = offsets[j] + k * (memory_limit + 1)
@@ -347,11 +347,11 @@ def soft_capacities(
         value.fill(0.0)
         value[0, 0] = start
         last = _append_items(items, count, states, store)
-        # Sum the weights exp(total price / h) of all configurations (sets of states that fit into
-        # memory together), each divided by exp(level / h). ``start`` is exp(-level / (2 h)). All
-        # entries of ``value`` have this factor already, and get it a second time here. Then
-        # initialise the backward recursion: after the last item there is only the empty extension,
-        # of weight 1, so all entries become 1 * ``start``.
+        # Add up the weights exp(total price / h) of all configurations (sets of states that fit
+        # into memory together), each divided by exp(level / h). This means to multiply by ``start``
+        # = exp(-level / (2 h)) twice. All entries of ``value`` have the first factor already. Then
+        # set the entries to the first values of the backward recursion: after the last item, only
+        # the empty set of items is left, of weight 1 * ``start``.
         total = 0.0
         for k in range(last + 1):
             for S in range(width):
@@ -371,18 +371,17 @@ def soft_capacities(
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
     """Update ``value`` so that one more state (m, r), of price ``weight``, may be used.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. Consider lists of states
-    that fit into memory together, sorted by decreasing r. This function is called once for each
-    state, by increasing r. So each new state precedes the states of earlier calls in such lists.
+    In state (m, r) a request has used m tokens and has r rounds to go. A list has states that fit
+    into memory together, sorted by decreasing r. This function is called once for each time that a
+    list may have a state, by increasing r. So a new state precedes those of earlier calls in lists.
 
-    ``value[k, S]`` is a maximum over lists whose first k states, of S tokens m in all, are from
-    later calls: the largest total price of their other states, which are from calls so far. It is
-    negative if no such list exists.
+    ``value[k, S]`` is for lists whose first k states have S tokens in all and are from later calls.
+    It is the largest total price of the other states of such a list, which are from calls so far.
+    It is negative if no such list exists.
     """
-    # Insert the new state into lists after their first k states, of S tokens. Then the first k + 1
-    # states have S + m tokens, and the best rest of the list has the price value[k + 1, S + m]. k
-    # increases, so value[k + 1] is read before the new state is used in it. So no list has the
-    # state twice.
+    # Let the new state be state k + 1 of a list whose first k states have S tokens. Then the first
+    # k + 1 states have S + m tokens, and the states after them cost value[k + 1, S + m] at most. k
+    # increases, so value[k + 1] is read before it is updated. So no list has the new state twice.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]

@@ -68,9 +68,9 @@ def state_copies(
     """Count the requests that can be in each state at the same time: ``copies[m, r]``.
 
     In state (m, r) a request has used m tokens and has r rounds to go, so it will hold m + r tokens
-    in its last round. The count is the number of requests that pass through this state in any
-    schedule, but at most M // (m + r), because at most so many requests in this state fit into
-    memory until they complete.
+    in its last round. ``copies[m, r]`` is the smaller of two numbers. The first is the number of
+    requests that are in this state at some time while they run. The second is M // (m + r): more
+    requests in this state do not fit into memory in their last round.
 
     Parameters
     ----------

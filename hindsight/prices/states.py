@@ -188,10 +188,10 @@ class PathStage:
     ----------
     start_prices : int64 array, shape (n,)
         Start price u_i of each request, in units of 1 / `StatePrices.scale` rounds. It is the
-        multiplier of the constraint "request i starts once" in this lower bound. The bound has the
-        sum of all u_i, and for each start of a followed request on the path, (cost of the start) -
-        u_i. A start costs the latency plus the prices of states. For requests that are not followed
-        yet, u_i is the least cost of their starts.
+        multiplier of the constraint "request i starts once" in this lower bound. The bound contains
+        u_i for every request. For each start of a followed request on the path, it also contains
+        (cost of the start) - u_i, where the cost is the latency plus the prices of states. For
+        requests that are not followed yet, u_i is the least cost of their starts.
     followed, tracked : tuple[int, ...]
         Indices of the requests that become followed, and of those that become tracked, at the end
         of this stage. Each remaining node is then split into one node for each possible record
@@ -234,8 +234,8 @@ class PathPrices(Proof):
         return (self.prices, self)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # The start prices of `stages`, one per request, stay the same. They are costs of starts:
-        # latencies, which idle gaps do not change, plus prices of states, which only move to other
+        # Keep the start prices of `stages`, one per request. Costs of starts stay the same if idle
+        # gaps are put back: latencies do not change, and prices of states only move to later
         # epochs.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):

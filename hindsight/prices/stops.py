@@ -294,9 +294,9 @@ def set_shares(
             weight[m] = np.exp((table[r, m] - slope * m) / warm)
             behind[n, m] = np.exp(slope * (m - limit) / warm)
         # ``behind[i, m]`` is the total weight of all sets of requests i, i + 1, ... that fit into
-        # memory if requests before i hold m tokens. The weight of a set is exp(price / warm),
-        # divided by exp(slope / warm) for each of the other M - m tokens, held or free. So all
-        # these sets have the same divisor.
+        # memory if requests before i hold m tokens. Then M - m tokens are left. The weight of a set
+        # is exp(price / warm), divided by exp(slope (M - m) / warm). This divisor is the same for
+        # all these sets.
         for i in range(n - 1, -1, -1):
             overwrite(behind[i], behind[i + 1])
             most = prompt[i] + min(output[i], r - arrival[i])

@@ -38,7 +38,7 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Number of binary digits that rounding keeps of a price per token of 1 / (memory limit)."""
+"""Number of binary digits that rounding keeps if a price per token is 1 / (memory limit)."""
 
 INT64_HEADROOM = 2**61
 """Upper limit of (cost of a start) * (denominator of prices): sums of a few fit into int64."""

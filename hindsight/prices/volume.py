@@ -111,9 +111,9 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
         # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``, and
-        # add the sum of their round numbers to ``weighted``. The first of these rounds is full + 1,
-        # so each unit counts full + 1, plus j if it is served in round full + 1 + j. For j = 1 ..
-        # begun - 1 this round serves ``limit`` of the units, for j = begun the remaining ones.
+        # add the round number of each unit to its entry of ``weighted``. A unit served in round
+        # full + 1 + j adds full + 1 and j, for j = 0 .. begun. Rounds with j = 1 .. begun - 1 serve
+        # ``limit`` units each, and the round with j = begun > 0 serves now - then * limit units.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -131,8 +131,8 @@ def _moment(request: Request) -> int:
     """Return the sum over j = 1 .. o of j (s + j), for prompt length s and output length o.
 
     A request that starts at 0 holds s + j tokens in round j. Its volume v is the sum of these
-    tokens over its rounds. If each token held in round j counts with the number j, their mean
-    number is the result divided by v.
+    numbers over its rounds. The result divided by v is the mean of the round numbers j, weighted by
+    the tokens that the request holds in each round.
     """
     o = request.output_length
     return request.prompt_length * o * (o + 1) // 2 + o * (o + 1) * (2 * o + 1) // 6

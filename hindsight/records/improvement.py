@@ -18,7 +18,7 @@ from instances.version import __version__
 from . import verification
 
 SECONDS_LIMIT = 7.2
-"""Time limit for a certificate in seconds: its grid stays coarse, its bound loses up to 0.6 %."""
+"""Largest time limit for a certificate of latency in seconds. Its bound then loses up to 0.6 %."""
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:

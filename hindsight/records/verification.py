@@ -233,9 +233,9 @@ def late_by_volume(instance: Instance, limits: Limits) -> int:
 
     Take the requests that arrive at round t or later and have to end by round d to be on time.
     Those of them that are on time run in rounds t + 1 .. d, which hold at most M tokens each, with
-    M the memory limit of all replicas together. So their total volume is at most M (d - t). Add up
-    the volumes of all of them, the smallest first: at most as many requests are on time as stay
-    within M (d - t), and the others are late.
+    M the memory limit of all replicas together. So their total volume is at most M (d - t). Let k
+    be the largest number such that the k smallest volumes of the requests taken sum to at most M (d
+    - t). Then at most k of these requests are on time, and the others are late.
     """
     outputs = instance.output_lengths
     able = np.flatnonzero(limits.on_time(outputs, np.ones_like(outputs), outputs))

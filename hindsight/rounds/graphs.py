@@ -25,13 +25,13 @@ BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 """Estimated bytes of memory and seconds that a path graph needs per node."""
 
 MOST_NODES, SHARE, FIRST_PART = 200_000_000, 0.6, 0.03
-"""`MOST_NODES`: most nodes of a path graph. `SHARE`: share of free memory and of the time left for
-one graph. The first graph, whose size is unsure, may have `FIRST_PART` x the nodes that fit."""
+"""`MOST_NODES`: most nodes of a path graph. `SHARE`: one graph may use this share of free
+memory and of the time left. The first graph, of unknown size, may have `FIRST_PART` x that."""
 
 FIRST_NODES, GROWTH, GROWTHS = 300_000.0, 0.05, (0.02, 0.2)
-"""`FIRST_NODES`: nodes expected of the first path graph if its limit on total latency is the lower
-bound from prices. `GROWTH`: increase of the natural logarithm of the nodes if the limit is a round
-larger, assumed for the first graph. `GROWTHS`: bounds on this increase as measured later."""
+"""`FIRST_NODES`: expected number of nodes of a path graph whose limit on total latency is the lower
+bound from prices, before any graph is built. `GROWTH`: increase of ln(nodes) expected then if the
+limit is one round larger. `GROWTHS`: least and largest value of it as measured on later graphs."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
@@ -63,7 +63,8 @@ class GraphSearch:
 
     def __init__(self, interval: Interval) -> None:
         self._interval, self._is_tried = interval, False
-        # Last graph: latency limit - lower bound, nodes, and rise of log(nodes) per round.
+        # Reach and nodes of the last graph, and increase of ln(nodes) per round of reach. At first,
+        # these numbers are assumed.
         self._reach, self._nodes, self._growth = 0, FIRST_NODES, GROWTH
 
     def nodes(self, reach: float) -> float:

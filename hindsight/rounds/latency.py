@@ -58,7 +58,7 @@ from .program import search_program, starts_left, starts_left_by_states
 from .token_relaxation import TokenRelaxation
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Moves: `MOVES` in the first annealing of request orders, `MOVE_SLICE` between two clock polls."""
+"""Moves in annealing request orders: `MOVES` in its first run, `MOVE_SLICE` between clock polls."""
 
 SHARES = {True: 0.05, False: 0.4}
 """Share of the time for ruin and recreate (requests are removed and put back), if there is one
@@ -66,9 +66,9 @@ thread and state prices are used. Key True: one machine with memory in tokens, w
 finds schedules. Key False: memory in blocks, or replicas."""
 
 SEARCHED_STATES, MOST_STATES = 300_000, 1_500_000
-"""`SEARCHED_STATES`: most partial schedules that a run of the exact search visits. Path graphs gain
-more than further ones. `MOST_STATES`: most at one epoch (time between two rounds) for 64 requests,
-about a gigabyte. For n requests it is 64 / n times this number."""
+"""`SEARCHED_STATES`: most partial schedules that a run of the exact search visits. More visits
+gain less than path graphs. `MOST_STATES`: most partial schedules at an epoch (time between rounds),
+with 64 requests, about a gigabyte. With n requests, the limit is 64 / n times this number."""
 
 FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
@@ -92,9 +92,9 @@ lower bound that the prices prove would be much smaller for instances with few r
 
 SETTLED, FEW_NODES = 0.003, 5_000_000
 """State prices are settled once an ascent raised their lower bound by at most `SETTLED` times the
-upper bound. Path graphs are built then: better prices make them several times smaller, and a
-further ascent would raise the bound less than they do. From the second ascent on, a graph that is
-expected to have at most `FEW_NODES` nodes is built earlier."""
+upper bound. From then on path graphs raise the bound more than a further ascent, so they are built.
+Earlier they would be several times larger. Still, after the second ascent a graph that is expected
+to have at most `FEW_NODES` nodes is built before prices are settled."""
 
 PATIENCE = 3
 """A solve without a time limit that uses state prices, for memory in blocks or replicas, ends after
@@ -131,8 +131,9 @@ than `LARGE` requests or if only heuristics use the result, else `FINE`."""
 def refusal(interval: Interval) -> str | None:
     """Return the reason why state prices cannot be used for the problem, or None if they can.
 
-    A state price is what a request pays in a round, by the tokens that it holds and the rounds that
-    it still runs. The reason completes an error message about the method ``"paths"``.
+    A state price is what a request pays in a round. It depends on the tokens that the request holds
+    and the rounds that it still runs. The reason completes an error message about the method
+    ``"paths"``.
     """
     if interval.source.is_weighted:
         return "counts every request alike: it takes no weights"
@@ -152,10 +153,10 @@ class TotalLatency:
         Options of the solve.
     method : {"auto", "paths", "mip", "beams"}, default "auto"
         ``"mip"``: only HiGHS searches for schedules. ``"beams"``: only heuristics do. With the
-        other methods all parts run that fit the problem.
+        other methods, every search and every lower bound that fits the problem is used.
     has_states : bool, default True
-        Whether there are state prices. A state price is what a request pays in a round, by the
-        tokens that it holds and the rounds that it still runs.
+        Whether there are state prices. A state price is what a request pays in a round. It depends
+        on the tokens that the request holds and the rounds that it still runs.
     """
 
     def __init__(
@@ -194,13 +195,14 @@ class TotalLatency:
         self._searches: dict[Interval, Improvement] = {}
         self._followed: dict[Interval, Relaxation] = {}
         self._graphs = GraphSearch(interval)
-        # State prices and capacities with the largest bound so far, this bound, and by how much the
-        # last price ascent raised it, in rounds. Number of price ascents.
+        # State prices that prove the largest bound so far, with their capacities (defined in
+        # `starts_left_by_states`). This bound, and by how much the last price ascent raised it, in
+        # rounds. Number of price ascents.
         self._root: Any = None
         self._root_bound = self._gain = self._ascents = 0
 
     def run(self) -> None:
-        """Run the parts that fit the problem, until nothing improves the bounds.
+        """Run the methods that fit the problem in turn, until none of them improves the bounds.
 
         With state prices, two threads and more than `FEW_REQUESTS` requests, the second thread
         improves schedules all the time.
@@ -278,9 +280,9 @@ class TotalLatency:
     def _start_prices(self) -> None:
         """Start the ascent in state prices from the prices of a few state tables.
 
-        A state price is what a request pays in a round, by the tokens that it holds and the rounds
-        that it still runs. A state table has such prices that are the same in all rounds. The lower
-        bound that the first prices prove is computed and recorded.
+        A state price is what a request pays in a round. It depends on the tokens that the request
+        holds and the rounds that it still runs. The prices of a state table are the same in all
+        rounds. The lower bound that the first prices prove is computed and recorded.
         """
         self._ascent = StateAscent(
             self._in_tokens,
@@ -298,12 +300,13 @@ class TotalLatency:
         self._ascent.share(width)
 
     def _improve_prices(self) -> None:
-        """Run an ascent in state prices, and record the lower bound that they prove and its gain.
+        """Run an ascent in state prices, and record the bound that they prove and the gain.
 
-        The width of an ascent is the number of consecutive epochs with equal prices. It is halved
-        during the ascent. At each width, an ascent has twice as many steps as the ascent before.
-        The gain is the increase of the lower bound by the ascent, or the whole bound for the first
-        ascent. Once an ascent gained at most `SETTLED` times the upper bound, no further one runs.
+        The width of an ascent is the number of consecutive epochs (times between two rounds) with
+        equal prices. It is halved during the ascent. At each width, an ascent has twice as many
+        steps as the ascent before. The gain is the increase of the lower bound by the ascent, or
+        the whole bound for the first ascent. Once an ascent gained at most `SETTLED` times the
+        upper bound, no further one runs.
         """
         interval, ascent = self._interval, self._ascent
         if self._ascents and self._gain <= SETTLED * interval.upper_bound:
@@ -389,8 +392,8 @@ class TotalLatency:
         The first call for an ``interval`` builds first schedules: by beam search, or by local
         search for memory in blocks or replicas. If the linear relaxation has a new result, the next
         call uses it as a guide (`_follow`). Every other call makes ``runs`` runs of local search.
-        If ``runs`` is None, the runs end when nothing is gained, or at the time limit if there is
-        one and the relaxation is solved.
+        If ``runs`` is None, the runs end once they gain nothing. But if there is a time limit and
+        the relaxation is solved, they go on until the time limit.
         """
         limited = interval.clock.limit_left() is not None
         if interval not in self._searches:

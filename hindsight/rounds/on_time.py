@@ -73,11 +73,11 @@ program only if its memory constraints have at most this many non-zeros."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
 """Names of two lower bounds on the number of late requests. `ALONE`: requests late even if served
-alone. `VOLUMES`: requests left over if those of least tokens x rounds fill the memory."""
+alone. `VOLUMES`: all but the largest number of requests whose tokens x rounds fit into memory."""
 
 ROOM = 2
-"""Idle gaps are shortened: from the last arrival before a gap to the next arrival, ROOM rounds are
-kept per output token of the requests that arrive between the previous gap and this one."""
+"""Idle gaps are shortened. At most ROOM * (output tokens of the requests since the previous gap)
+rounds remain between the last arrival before a gap and the first arrival after it."""
 
 FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 """Shares of the remaining time. `FIRST_SHARE`: search for schedules before price ascents.
@@ -298,8 +298,8 @@ class _OnTime:
     def _ascend_on_states(self) -> None:
         """Improve state prices by dual ascent, and keep the best lower bound on late requests.
 
-        A state price is what a request pays in a round, by the tokens that it holds and the rounds
-        that it still runs.
+        A state price is what a request pays in a round. It depends on the tokens that the request
+        holds and the rounds that it still runs.
         """
         interval, instance = self._interval, self._below
         options: Any = {"last": self._last, "penalty": float(LATE_ROUNDS)}
@@ -393,9 +393,10 @@ class _Late:
     def by_states(cls, instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:
         """Return the lower bound from the best prices of an ascent in state prices.
 
-        A state price is what a request pays in a round, by the tokens that it holds and the rounds
-        that it still runs. The priced cost of a start is the sum of these prices over the request's
-        rounds. ``last``, shape (k,), has the last start at which each request is on time.
+        A state price is what a request pays in a round. It depends on the tokens that the request
+        holds and the rounds that it still runs. The priced cost of a start is the sum of these
+        prices over the request's rounds. ``last``, shape (k,), has the last start at which each
+        request is on time.
         """
         s, o, a, _ = instance.columns
         Q, W = ascent.integer_prices()

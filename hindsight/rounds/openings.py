@@ -60,8 +60,8 @@ def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[
     """Yield list schedules: first a quick one (`first_schedule`) if there is no schedule yet.
 
     The time limit does not stop the quick one, but an interruption by the user does. Then, for each
-    of ``orders``, place the requests in this order, each at the first start, on any machine, that
-    fits. Once the time is up, a schedule is completed only if that takes a moment.
+    of ``orders``, place the requests in this order, each at the first start that fits on any
+    machine. Once the time is up, only a schedule that takes just a moment is still completed.
     """
     source, clock = interval.source, interval.clock
     if interval.schedule is None:

@@ -37,8 +37,8 @@ class OwnBound(NamedTuple):
     Attributes
     ----------
     label : str
-        Name of the bound in results and in error messages, with the name of the function. It is
-        numbered if several bounds have the same name.
+        ``bound 'NAME'``, where NAME is the name of the function. Results and error messages use it.
+        If several bounds have the same name, the second and later ones are numbered.
     function : Callable[[Instance], object]
         Function that returns the bound of an instance: a number, or prices that prove a bound.
     """

@@ -36,7 +36,7 @@ ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
 and in all. Larger programs are not built, because HiGHS would gain nothing on them."""
 
 LONGEST_SEARCH = 900.0
-"""Largest number of seconds that HiGHS runs next to a search for schedules, to limit its memory."""
+"""Most seconds that HiGHS runs next to a search for schedules. This limits the memory of HiGHS."""
 
 LARGEST_PROBE = 2_000_000
 """Largest number of (request, start) pairs of a program that tests if a makespan is possible."""
@@ -117,8 +117,8 @@ def search_program(
 
     ``starts`` must contain the starts of every schedule better than the best schedule found so far.
     The optimum is then either the cost of the best schedule or the optimum of the program. So the
-    lower bound that HiGHS proves for the program, but at most the upper bound, is a lower bound on
-    the optimum. A program that is too large for the time left is not built.
+    smaller one of the upper bound and the lower bound that HiGHS proves for the program is a lower
+    bound on the optimum. A program that is too large for the time left is not built.
 
     Parameters
     ----------

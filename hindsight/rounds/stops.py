@@ -30,8 +30,8 @@ LONGEST_OUTPUT = 30_000
 """Largest output for the exact search, which stores numbers of produced tokens in 16 bits."""
 
 LARGEST_WORK = 10_000_000
-"""Largest number of rounds, of output tokens of all requests, and of prompt tokens in a round, for
-which the solver runs."""
+"""The solver runs only if each of three numbers is at most this: the rounds, the output tokens of
+all requests, and the prompt tokens that may be in memory in one round."""
 
 LARGEST_PRICE_WORK = 400_000_000
 """Largest product (rounds) x (output tokens of all requests) for which the lower bound from prices

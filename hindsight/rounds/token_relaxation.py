@@ -31,7 +31,7 @@ FIRST_HEAT = 0.13
 """First temperature of the smoothed dual function. Unit: mean output length x mean weight."""
 
 FLAT = 0.2
-"""Equal first price in all rounds, kept if it proves most. Unit: mean of weight / (s + o / 2)."""
+"""First price to try, equal in all rounds. Unit: mean of weight / (prompt + output length / 2)."""
 
 COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
@@ -113,9 +113,9 @@ class TokenRelaxation:
     def _first_prices(self) -> FloatArray:
         """Compute the mean-busy-time bound, and return the best of several simple memory prices.
 
-        Memory prices are a price per token in each round. The candidates are the prices of the
-        volume relaxation, where a round serves any M units of the requests' memory, these prices
-        divided by powers of two, and one equal price for all rounds.
+        Memory prices are a price per token in each round. In the volume relaxation, a round serves
+        any M units of the requests' memory. The candidates are the prices of this relaxation, the
+        same prices divided by powers of two, and one equal price for all rounds.
         """
         instance, filling = self.instance, volume.fill_by_volume(self.instance)
         busy = volume.mean_busy_time_bound(instance, filling)

@@ -98,7 +98,10 @@ def inner(function: Function) -> Function:
 
 
 def plain(loop: Any) -> Any:
-    """Return the Python function of a compiled function that calls no other compiled function."""
+    """Return the Python function from which ``loop`` was compiled.
+
+    ``loop`` must not call other compiled functions.
+    """
     return getattr(loop, "py_func", loop)
 
 

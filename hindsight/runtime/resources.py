@@ -37,9 +37,9 @@ def share_memory(processes: int) -> None:
 def available_bytes() -> int:
     """Return the bytes that this process may still allocate without swapping.
 
-    It is the smaller of two numbers, divided by the number of processes after `share_memory`: the
-    free memory of the machine, and what the memory limits of this process's cgroup and its
-    ancestors still leave. File pages that the kernel may reclaim count as free.
+    It is the smaller of two numbers: the free memory of the machine, and what the memory limits of
+    this process's cgroup and its ancestors still leave. File pages that the kernel may reclaim
+    count as free. If `share_memory` was called, the result is divided by its number of processes.
     """
     found = [1024 * int(line[1]) for line in _table(MACHINE) if line[0] == "MemAvailable:"]
     found += _left_in_groups()

@@ -123,7 +123,7 @@ class Ahead(NamedTuple):
     ----------
     peaks : int64 array
         Tokens that request j and all after it hold in the round in which request j ends. If several
-        requests end in that round, the entry of the first of them counts all running requests.
+        requests end in that round, only the entry of the first of them counts them all.
     ceilings : int64 array
         Largest value of ``peaks[k]`` plus the last round of request k, over k = 0 .. j. A further
         request with prompt length s and start t fits in the last rounds of the requests 0 .. j if
@@ -338,8 +338,8 @@ def _fluid_total(
     # Add the cost of the requests of rank (place in the priority order) >= ``stop``, approximately.
     # In the fluid relaxation of all requests this cost is later[stop], and the server reaches rank
     # ``stop`` at front[stop]. In the relaxation of the unplaced requests, the server reaches it at
-    # ``fluid``. The difference shifts the requests that are served from rank ``stop`` on before the
-    # server next waits for an arrival. The sum of their weights is before_idle[stop].
+    # ``fluid``. By the difference, it serves the following requests later or earlier, until it next
+    # waits for an arrival. The sum of the weights of these requests is before_idle[stop].
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -426,8 +426,9 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         # fluid relaxation. There, the server does not serve request i, and begins to serve the
         # others ``shift`` rounds later than for x. This delays only the requests that it serves
         # before it first waits for an arrival. The sum of their weights is ``affected``. If i is
-        # one of them, it is not delayed, and those of higher rank than i, whose weights sum to
-        # ``affected - before``, are served length[i] rounds earlier.
+        # one of them, subtract the delay of i itself, and length[i] rounds from the delay of those
+        # of higher rank than i, because i has left the queue. Their weights sum to
+        # ``affected - before``.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift

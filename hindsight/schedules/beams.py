@@ -21,7 +21,7 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""Number of places in the order, from the first unplaced request on, whose requests may be next."""
+"""The next request is chosen from this many places in the order, from the first unplaced one on."""
 
 
 class BeamSettings(NamedTuple):

@@ -49,7 +49,7 @@ LIVES_IN_A_REGION = 8
 (longest output length + mean output length)."""
 
 SPARE_ROUNDS = 1.3
-"""An annealing has SPARE_ROUNDS * (rounds of best schedule) + 2 * (longest output) rounds."""
+"""An annealing may use SPARE_ROUNDS * (rounds of best schedule) + 2 * (longest output) rounds."""
 
 
 ON_TIME = (
@@ -110,9 +110,9 @@ class RuinAndRecreate:
         self._unit = 1.0 if last is not None else self._mean_output * float(instance.weights.mean())
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # Two numbers of rounds for memory profiles. ``_most_rounds`` is always enough: for requests
-        # that run one after another or, with ``last``, for requests that take their last allowed
-        # starts. ``_rounds`` is enough for most schedules, and `place` doubles it if needed.
+        # Two numbers of rounds for memory profiles. ``_most_rounds`` is always enough: all requests
+        # can run one after another, or with ``last``, none starts after its last allowed start.
+        # ``_rounds`` is enough for most schedules, and `place` doubles it if needed.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2

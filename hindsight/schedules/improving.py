@@ -56,15 +56,15 @@ last one runs only in the order from a linear relaxation. Each tail (beam search
 schedule) draws one of these settings and a random `BeamSettings.preference`."""
 
 FIRST_TAILS = 50
-"""Tails (beam searches over the end of the best schedule) may extend FIRST_TAILS * n partial
-schedules, all tails together, right after the beam searches over all n requests."""
+"""Tails are beam searches over the end of the best schedule. Right after the beam searches over all
+n requests, a run of several tails extends about FIRST_TAILS * n partial schedules in all."""
 
 NOISE = 3.0
 """Tails (beam searches over the end of the best schedule) shift each request at random in the
 order. Each tail draws the standard deviation of its shifts, in places, between 0 and `NOISE`."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Order annealing: range of first temperature, last one. Unit: mean output * mean weight."""
+"""Order annealing: first temperature (a range) and last. Unit: mean output * mean weight."""
 
 FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
@@ -102,7 +102,7 @@ class Improvement:
     moves : RuinAndRecreate
         The local search that removes some requests and puts them back.
     rounds : int
-        Number of runs of all heuristics so far.
+        Number of runs so far, summed over all heuristics.
     """
 
     def __init__(self, interval: Interval, seed: int = 0, threads: int = 1) -> None:
@@ -296,11 +296,11 @@ class Improvement:
                 self._offer_shifted(found)
 
     def _draw_kind(self) -> int:
-        """Return the number of a heuristic that has not run yet, or else draw one.
+        """Choose the heuristic to run next, and return its number (see ``__init__``).
 
-        With probability `EXPLORING`, all heuristics are equally likely. Otherwise the probability
-        of a heuristic is proportional to its recent gain per move. The gain is the fall in the
-        total latency of the best schedule.
+        Heuristics that have not run yet come first. Then one is drawn. With probability
+        `EXPLORING`, all are equally likely. Otherwise the probability of each is proportional to
+        its recent gain per move. The gain is the fall in the total latency of the best schedule.
         """
         is_priced = np.array([one.weight > 0 for one in CYCLES] + [False, False])
         kinds = np.flatnonzero(~is_priced[: self._kinds] | self.moves.prices.any()).tolist()

@@ -40,10 +40,10 @@ EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
 request needs) ** exponent. `TOKENS`: values of `Rule.token` in these schedules."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
-"""Values of (`Rule.charge`, -`Rule.left`), exponents in a rank, in schedules with deadlines."""
+"""With deadlines: pairs of values of `Rule.charge` and -`Rule.left`, the exponents in the rank."""
 
 DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""With deadlines: values of `Rule.prompt_cap` (unit as for `PROMPT_CAPS`), of `Rule.patience`."""
+"""With deadlines: values of `Rule.prompt_cap` (unit of `PROMPT_CAPS`) and of `Rule.patience`."""
 
 NOBODY = -1
 """Machine number of a rejected request, which no machine serves."""
@@ -67,7 +67,7 @@ KEY_SHARE = 0.4
 change the machine of a request."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: probability that a move draws a late request, and that it rejects a request."""
+"""With deadlines: probability to draw only among late requests, and to reject the one drawn."""
 
 SLICE_WORK = 20_000
 """(Number of requests) * (number of annealing moves) between two calls of the stop callback."""
@@ -247,9 +247,10 @@ class KeySearch:
             yield key, rule._replace(reserves=not share, recomputes=again)
 
     def _open(self) -> Iterator[None]:
-        """Try first schedules, and keep the best one; yield after each rule that is tried.
+        """Try each pair of `_ways` (initial sort keys and a rule) on all machines.
 
-        Each machine keeps the rule that gives it the lowest cost.
+        Each machine keeps the pair that gives it the lowest cost. Together they make the best plan.
+        Yield after each pair.
         """
         factor, late = np.ones(len(self._charge)), np.zeros(len(self._charge), dtype=np.int64)
         machine = assigned(self._machine.arrival, self._charge, self._machines)

@@ -62,9 +62,10 @@ def one_after_another(instance: Instance) -> Any:
 def first_schedule(instance: Instance, must_stop: Callable[[], bool] = never) -> Any:
     """Return a feasible schedule in which no request starts before one that arrived earlier.
 
-    Each request takes the first start that fits and is not before that of the request placed before
-    it. This is fast for any instance. The result is `one_after_another` if ``must_stop`` returned
-    True before all requests were placed, or if the memory profiles have too many rounds.
+    Requests are placed in order of arrival. Each takes the first start at which it fits and that is
+    not before the start of the previous request. This is fast for any instance. The result is
+    `one_after_another` if ``must_stop`` returned True before all requests were placed, or if the
+    memory profiles (memory held on each machine in each round) would be too long.
     """
     search = RuinAndRecreate(instance)
     order = np.argsort(instance.arrival_times, kind="stable")
@@ -75,7 +76,7 @@ def first_schedule(instance: Instance, must_stop: Callable[[], bool] = never) ->
 def best_list_schedule(
     instance: Instance, should_stop: Callable[[], bool] | None = None
 ) -> Schedule | FleetSchedule:
-    """Return the best of several list schedules, one for each of `list_orders`.
+    """Return the best of `first_schedule` and the list schedules, one for each of `list_orders`.
 
     A list schedule is built from one order. Each request, in this order, gets the first start at
     which it fits with those placed before it, on any replica. The result is checked to be feasible.
@@ -86,8 +87,8 @@ def best_list_schedule(
     instance : Instance
         The problem.
     should_stop : Callable[[], bool] or None, default None
-        Once it returns True, no list schedule is begun that takes more than a moment. If none is
-        complete by then, or the schedules have too many rounds, the result is `first_schedule`.
+        Once it returns True, each list schedule that takes more than about 0.05 seconds is given
+        up. If none is complete, or the schedules are too long, the result is `first_schedule`.
     """
     moved = compress(instance)
     search = RuinAndRecreate(moved.instance)

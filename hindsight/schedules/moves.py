@@ -30,13 +30,13 @@ from .timetables import Requests, Timetable, fit, hold, next_uniform, threshold
 
 WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 """`WAITING_DRAWS`: largest number of draws to find a request that starts after its arrival or is
-left out. `DRAWS_PER_REQUEST`: largest number of further draws per request to remove in a move."""
+left out. To remove w requests, a move makes at most w * `DRAWS_PER_REQUEST` more draws."""
 
 TRIED = 8
-"""If requests may be left out, a move draws this many, and tries to add those now left out."""
+"""If requests may be left out: a move draws `TRIED` requests, and tries to add any now left out."""
 
 SORTED = 8
-"""Number of times, in n moves, that a thread sorts its n movable requests by start."""
+"""A thread whose moves choose among n requests sorts them by start <= `SORTED` times in n moves."""
 
 EVERYWHERE = 0.3
 """Share of moves that remove requests on any machines. Each other move removes a first request on
@@ -47,8 +47,8 @@ BLINK, LONGEST_STEP = 0.01, 4
 start that it tries for the request is at most this many rounds after the skipped one."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
-"""`SECOND`: probability that a move also tries a later start of a request, if memory prices count.
-`PRICED_UNTIL`: their weight falls linearly to 0 within this share of the moves of an annealing."""
+"""`SECOND`: probability that a move also tries a later start of a request, while the weight of
+memory prices is above 0. `PRICED_UNTIL`: share of an annealing in which this weight falls to 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
 """A random u in [0, 1) decides in which order a move puts removed requests back. u < `RANDOM`:
@@ -341,10 +341,10 @@ def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
     """Remove the ``count`` requests that a move has drawn from the memory profiles.
 
     A memory profile has the number of blocks held on a machine in each round. Return two numbers.
-    The first is the sum of the costs of the starts of these requests, each with ``weight`` times
-    the price of the memory that the request holds. The second is the earliest of these starts,
-    where a request that is left out counts with its arrival. In the rounds up to that one, the
-    removal frees no memory.
+    The first is the sum of the costs of these requests. A cost includes ``weight`` times the price
+    of the memory that the request holds. The second is their earliest start, where the arrival
+    stands for the start of a request that is left out. The removal frees memory only after the
+    round of this number.
     """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]

@@ -279,9 +279,10 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 def anneal(work: Sequence, first_move: int, last_move: int) -> None:
     """Make moves ``first_move`` .. ``last_move`` - 1 of an annealing, and change ``work`` in place.
 
-    A move changes the order or a delay, and places all requests from there on again. It is undone
-    if the new schedule costs more than the present one plus a random threshold. The best schedule
-    so far is kept in the rows `BEST` of `Sequence.starts` and `Sequence.machines`.
+    A move changes the order or a delay. Then it places the requests again, from the first changed
+    place of the order on. It is undone if the new schedule costs more than the present one plus a
+    random threshold. The rows `BEST` of `Sequence.starts` and `Sequence.machines` have the best
+    schedule so far.
     """
     order, counts, state = work.order, work.counts, work.state
     for move in range(first_move, last_move):

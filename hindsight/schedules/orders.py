@@ -29,8 +29,8 @@ SLACK = 5.0
 acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""A move of an annealing without delays accepts the request that it draws with probability volume /
-mean volume, but at least this and at most 1. Small requests fit anywhere, so they move less."""
+"""Without delays, a move may refuse a drawn request and draw another. It accepts with probability
+volume / mean volume, cut to between this and 1. Small requests fit anywhere, so they move less."""
 
 FIRST_CYCLE = 250_000
 """Moves of each of the first two annealings of `OrderSearch`; the next two have twice as many."""

@@ -30,15 +30,15 @@ from instances.batch_time.seconds_schedule import ADVANCES
 from .machines import Machine
 
 REVIEW, LONGEST = 4, 1 << 40
-"""`REVIEW`: largest number of rounds until the next decision if requests have deadlines. `LONGEST`:
-a number of rounds that no simulation reaches. It stands for "no limit"."""
+"""`REVIEW`: with deadlines, largest number of rounds until the requests that run are chosen again.
+`LONGEST`: a number of rounds that no simulation reaches. It stands for "no limit"."""
 
 LENIENT = 1 + 1e-12
 """Factor on deadlines in the simulation, whose times have rounding errors. The times of the final
 schedule are compared exactly."""
 
 RUNNING = -(2.0**52)
-"""If memory is reserved, a running request has this rank plus its last round, below all others."""
+"""With `Rule.reserves`, a running request has rank `RUNNING` + its last round. Others have >= 0."""
 
 
 class Rule(NamedTuple):
@@ -53,8 +53,9 @@ class Rule(NamedTuple):
     charge, left : float
         The exponents in the rank. ``charge`` is >= 0.
     skips : int
-        Number of requests that may be passed over in the choice for a round because they do not
-        fit in memory: requests of higher rank are then tried. After one more, the choice ends.
+        Largest number of requests that the choice for a round passes over because they do not fit
+        in memory. Requests of higher rank are then tried. The choice ends at the next request that
+        does not fit.
     prompt_cap : float
         Largest number of prompt tokens in a round. One prompt of any length is always allowed.
     patience : float
@@ -123,9 +124,9 @@ class Run(NamedTuple):
 
 _Round = tuple[int, int, int, int, int]
 """Number of requests that run in the next round, number of tokens that they process, number of
-stored tokens on which the duration of the round depends, largest number of rounds for which the
-same requests can run before the next decision, and number of stretches in the schedule so far. A
-stretch is a request and consecutive rounds in which it runs."""
+stored tokens on which the duration of the round depends, largest number of rounds in which the
+same requests run before requests are chosen again, and number of stretches in the schedule so far.
+A stretch is a request and consecutive rounds in which it runs."""
 
 
 @step
@@ -338,11 +339,11 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 def _last(
     running: int, stored: int, span: int, t: float, following: float, machine: Machine
 ) -> tuple[int, float]:
-    """Return the number of rounds until the next decision, and the time at which they end.
+    """Return the number of rounds until requests are chosen again, and when the last one ends.
 
-    The same ``running`` requests run in all these rounds. The first round ends at time t, and its
-    duration depends on ``stored`` tokens. The last round is the first that ends at time
-    ``following`` (of the next arrival) or later. But there are at most ``span`` rounds.
+    The same number of requests, ``running``, run in each of these rounds. The first round ends at
+    time t, and its duration depends on ``stored`` tokens. The last round is the first that ends at
+    time ``following`` (of the next arrival) or later. But there are at most ``span`` rounds.
     """
     rounds = 1
     while rounds < span and t < following:

@@ -165,8 +165,7 @@ def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -
 
     Otherwise each request takes the first start that ``mode`` allows, on any machine, at which it
     fits with all others in the profiles. If the profiles already hold the request at an old start,
-    it moves to the first one, or stays if no earlier start fits. A request without a feasible start
-    gets start -1.
+    its memory there is removed first. A request without a feasible start gets start -1.
     """
     requests, starts, machines, profiles = table
     for x in range(first, last):

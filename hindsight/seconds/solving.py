@@ -66,8 +66,8 @@ with deadlines, (median time from arrival to deadline) / `LEVEL_CELLS`, both app
 `MOST_CELLS`: largest number of price cells from time 0 to the last price."""
 
 TURNS = 120
-"""Largest number of passes of a price ascent at one length of price cells, and 4 times as many with
-a time limit. A pass computes the least cost of each request, with what it pays at the prices."""
+"""Largest number of passes of a price ascent at one length of price cells. With a time limit it is
+4 times as large. A pass computes the least cost of each request, with its payments."""
 
 PROBE_TURNS = 3
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
@@ -91,10 +91,10 @@ GRIDS = (
     (12.8, 32, 1.07),
     (25.6, 8, 1.07),
 )
-"""Parameters of the time grids on which the lower bound by prices is computed, the coarsest first.
-Each row: least number of grid steps in d0 (seconds of a round without tokens), largest number of
-consecutive rounds of a request whose payments are bounded together, and largest ratio of (round
-length - d0) between rounds whose payments one tangent bounds (`PricedValues`)."""
+"""Time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1) least
+number of grid steps in d0, the seconds of a round without tokens, (2) largest number of consecutive
+rounds of a request that are evaluated together, (3) largest ratio of (round length - d0) between
+rounds whose payments are bounded by the same tangent, a linear lower bound."""
 
 LARGEST_WINDOW = 1 << 22
 """Largest number of grid points of one request. A time grid that needs more is not used."""
@@ -135,9 +135,9 @@ def grids(
 ) -> Iterator[tuple[float, int, float]]:
     """Yield the parameters of the time grids for the lower bound by prices, the coarsest first.
 
-    `PricedValues` computes this bound. Each item has its parameters ``step`` (seconds between two
-    grid points), ``size`` and ``spread``, the last two as in `GRIDS`. ``minorant`` is the affine
-    lower bound on the batch time for which the prices were computed.
+    For each grid, they are the parameters ``step``, ``size`` and ``spread`` of `PricedValues`. The
+    step is the seconds between two grid points. The other two are the last entries of a row of
+    `GRIDS`. The prices were computed for ``minorant``, an affine lower bound on the batch time.
     """
     for overhead_steps, size, spread in GRIDS:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
@@ -194,8 +194,8 @@ class _Search:
         """Search for schedules, and offer each better one to ``interval``.
 
         End when the solve is done, when several annealings in a row have found no better schedule
-        or, without a time limit, after `CYCLES` annealings. Return False, which ends a `Background`
-        search. This runs in a second thread if the goal is total latency.
+        or, without a time limit, after `CYCLES` annealings. If the goal is total latency, this
+        method runs in a second thread. It returns False, so that `Background` does not repeat it.
         """
         limited, keys = self._interval.clock.limit_left() is not None, self._keys
         stop = interval.is_done
@@ -279,8 +279,8 @@ class _Search:
         """Return a price ascent whose first prices come from a schedule of all requests.
 
         ``minorant`` is the affine lower bound on the batch time that the ascent uses. Return None
-        if prices cannot improve the lower bound: if for every request it is certain without prices
-        that it is late, or that it can be on time.
+        if prices cannot improve the lower bound, because `Deadlines.known` has the least cost of
+        every request: 1 for one that is always late, 0 for one that is on time without payments.
         """
         workload, d0, deadlines = self._workload, float(minorant.d0), None
         horizon, wide = schedule.makespan * MARGIN + 4 * d0, schedule.mean_latency / CELLS
@@ -294,10 +294,10 @@ class _Search:
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
         # Price cells (intervals of constant price) are at least 2 d0 long, where d0 is the seconds
-        # of a round without tokens. In each cell, a share gamma of the price is charged for memory
-        # and work, the rest for work or for taking part in rounds. If a round extends over cells of
-        # different gamma, the lower bound counts only the least payment that these gammas allow for
-        # the round. So shorter cells would give weaker bounds.
+        # of a round without tokens. A share gamma of the price of a cell is charged for memory and
+        # work. The rest is charged for work alone, or for work and for taking part in rounds. If a
+        # round extends over cells of different gamma, the lower bound counts only the least payment
+        # that these gammas allow for the round. So shorter cells would give weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         options: Any = {"horizon": horizon, "cell": cell, "deadlines": deadlines}
