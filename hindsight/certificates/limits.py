@@ -58,7 +58,7 @@ FINEST_STEP, COARSEST_STEP = 1024, 16
 """Steps of time grids: d0 / FINEST_STEP to COARSEST_STEP * d0. d0: overhead of a round, in s."""
 
 SPREADS = (1.05, 2.0)
-"""Range of ``spread``: largest ratio of (length - d0) among rounds that share a linear bound."""
+"""Least and largest ``spread``. A larger one gives weaker bounds (see `PricedValues`)."""
 
 FULL_SIZE = 20_000
 """A `PathProof` gets the full limits if it and its instance have at least this many integers."""
@@ -68,10 +68,10 @@ LEAST_SIZE = 100
 
 
 def part_of(limit: int, size: int) -> int:
-    """Return the part of ``limit`` that a `PathProof` may use.
+    """Return how much of ``limit``, a constant above, the check of a `PathProof` may use.
 
-    ``size`` is the number of integers in the proof and its instance. The part grows in proportion
-    to ``size``, from `LEAST_SIZE` on, and is all of ``limit`` from `FULL_SIZE` on. The proofs that
-    this package writes use at most a quarter of their part.
+    ``size`` is the number of integers in the proof and its instance. All is allowed from
+    `FULL_SIZE` on, below it a share proportional to ``size`` down to `LEAST_SIZE`.
+    This package's proofs use at most a quarter of that.
     """
     return limit * min(FULL_SIZE, max(LEAST_SIZE, size)) // FULL_SIZE

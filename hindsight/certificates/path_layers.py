@@ -95,13 +95,12 @@ class Layer(NamedTuple):
 
 
 class _Bases(NamedTuple):
-    """Bases of one epoch in a graph of paths under construction.
+    """Bases (states of requests at the start of an epoch) in a new graph of paths.
 
-    The graph records the runs of some requests, the *followed* ones, and whether the *tracked* ones
-    have been started. An epoch is the time between two rounds. A *base* records which followed
-    requests run at the start of an epoch, before new starts, for how many rounds still, and which
-    tracked requests have been started. The graph is built from an old graph, which records less.
-    Each base of the old graph is split into one or more new bases, which agree with it in what the
+    An epoch is the time between two rounds. A *base* describes its start, before new requests
+    start. It records which of the *followed* requests run, and for how many rounds still. It also
+    records which of the *tracked* requests have been started. The new graph is built from an old
+    one, which records less. Each old base is split into new bases, which agree with it in what the
     old graph records. The new bases are sorted by their old base.
 
     Attributes
@@ -116,9 +115,9 @@ class _Bases(NamedTuple):
         started before this epoch.
     cost : int64 array, shape (bases,)
         G, the least cost of a path from the base to the end of the graph, in units of 1 /
-        `Proof.scale` rounds. The cost of a path is a sum over its nodes: the slack of the epoch
-        (its capacity, an upper bound on the price of all active requests, minus this price), plus
-        the regrets of the followed requests that complete (cost of the start minus start price).
+        `Proof.scale` rounds. The cost of a path is the sum of the costs of its nodes. A node costs
+        its slack (see `Layer`), plus the cost of the start of each followed request that completes
+        in it, minus the start price of this request (see `Stage`).
     """
 
     old: Ints

@@ -42,10 +42,8 @@ class _Sums(NamedTuple):
     Attributes
     ----------
     cost : int
-        Least cost of a path from the node to the end of the graph, minus the slack of the node, in
-        units of 1 / SCALE rounds. The slack is the capacity of epoch tau (at least the largest
-        total price of requests that fit in memory) minus the largest total price of requests that
-        can run in the node.
+        Least cost of a path from the node to the end of the graph, in units of 1 / SCALE rounds. It
+        does not yet include the cost of the node itself, called its slack (`PathGraph.slacks`).
     held : int
         Tokens that the requests hold in round tau + 1.
     price : int

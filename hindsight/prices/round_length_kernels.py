@@ -86,10 +86,10 @@ class _Block(NamedTuple):
     size : float
         Number of steps.
     work, shared : float
-        Factors of prices in the payments of a step, in seconds. ``work`` is w = d1 tok + d2 kv, the
-        factor of the prices beta and eta. ``shared`` is d0 kv / M + w, the factor of the price
-        alpha of memory and work. tok is the number of tokens that the step processes, kv the mean
-        number of tokens that the request holds in the block.
+        Seconds that multiply prices when a step pays. ``work`` = d1 tok + d2 kv multiplies beta,
+        the price of work, and eta, that of work and taking part. ``shared`` = d0 kv / M + ``work``
+        multiplies alpha, the price of memory and work. The step processes tok tokens. In the block
+        the request holds kv tokens on average.
     rest : float
         Least duration of all steps of the request after the block, in seconds.
     """

@@ -317,13 +317,13 @@ def _take_later(
 
 @step
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
-    """Choose grid points at which block k may begin, and the longest duration with tangents.
+    """Choose grid points at which block k may begin, and its longest duration with tangents.
 
-    Tangents are lower bounds on what the block pays. They are used for durations up to the longest
-    one chosen here. At the grid points, from ``low`` on, the least cost of the request from block k
-    on will be computed. Costs above ``cut`` seconds (the arrival time plus the request's allowance)
-    need not be exact. ``following`` is G_k, the least cost of the request after block k. See parts
-    (6) and (7) of the proof at the head of this module.
+    Tangents are lower bounds on what the block pays. Longer durations are bounded without them. The
+    first grid point is ``low``. Later points are left out if the request costs more than ``cut``
+    seconds from there on, or is late. Such costs need not be exact. ``cut`` is the arrival time
+    plus `Goals.allowance`. ``following`` is G_k, the least cost of the request after block k. See
+    parts (6) and (7) of the proof at the head of this module.
     """
     step = grid.step
     remaining = following.remaining + block.own

@@ -142,10 +142,10 @@ class _Fluid:
     def _evict(self) -> FloatArray:
         """Evict requests until the next round fits into memory.
 
-        Requests with the smallest assumed output length are evicted first. If evicting a part of
-        the requests with one assumed length is enough, the same share of each of them is evicted.
+        Requests with the smallest assumed output length are evicted first. If not all requests of
+        one assumed length must go, the same share of those with few and with many tokens goes.
         ``a-min-reserve`` evicts only overdue requests: those that have generated their assumed
-        length and are not finished. It evicts a larger share of requests with fewer tokens
+        length and are not finished. Of these, a larger share of those with fewer tokens goes
         (`_leaving`). Return the numbers of evicted requests, in the shape of ``waiting``.
         """
         back = np.zeros_like(self.waiting)

@@ -182,9 +182,9 @@ def search(
 
 
 def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
-    """Evolve population ``number`` of the next round, and improve its best draft.
+    """Evolve population ``number`` of the next search round. Improve its best instance.
 
-    The improvement is a local search (`_polish`). Each population has its own random numbers.
+    `_polish` improves it by local search. Each population has its own random numbers.
     """
     label = f"{found.spec.label}: {found.space}".encode()
     rng = np.random.default_rng([found.seed, zlib.crc32(label), found.rounds, number])

@@ -16,12 +16,11 @@ class AMax(PriorityPolicy):
     is evicted.
 
     Guarantee, with alpha = lower / upper, equal prompts and all requests at once, as M grows: at
-    most (1/alpha)(1 + 1/alpha)/2 times the total latency of H-SF. On the worst instance the ratio
-    is at least (1/alpha)(1 + alpha^(-1/2))/2 ([C25] Theorems 3.3, 3.4).
+    most (1/alpha)(1 + 1/alpha)/2 times the total latency of H-SF, which knows the outputs. The
+    worst ratio is at least (1/alpha)(1 + alpha^(-1/2))/2 ([C25] Theorems 3.3, 3.4).
 
     The paper leaves unequal bounds open. Here the smallest go first, which starts the most requests
-    if prompts are equal. A request draws its random place among equal bounds on arrival and keeps
-    it.
+    if prompts are equal. A request draws its place among equal bounds once, on arrival.
 
     Parameters
     ----------
