@@ -129,11 +129,11 @@ class _Bases(NamedTuple):
 class _Nodes(NamedTuple):
     """Nodes of one epoch tau in a graph of paths under construction.
 
-    The graph records the runs of some requests, the *followed* ones. Epoch tau is the time between
-    rounds tau and tau + 1. A *base* records which followed requests run at the start of an epoch,
-    before new starts, and for how many rounds still. A node goes from a base of epoch tau to a base
-    of epoch tau + 1. The graph is built from an old graph, which records less. Each node of the old
-    graph is split into new nodes, which agree with it in what the old graph records.
+    A node stands for the starts at epoch tau, the time between rounds tau and tau + 1, and the
+    completions in round tau + 1. It goes from a *base* of epoch tau to one of epoch tau + 1. A base
+    records which of some requests, the *followed* ones, run just before the starts of its epoch,
+    and how many rounds each has left. The graph is built from an old graph, which records less.
+    Each old node is split into new nodes, which agree with it in what the old graph records.
 
     Attributes
     ----------

@@ -97,16 +97,16 @@ Earlier they would be several times larger. Still, after the second ascent a gra
 to have at most `FEW_NODES` nodes is built before prices are settled."""
 
 PATIENCE = 3
-"""A solve without a time limit that uses state prices, for memory in blocks or replicas, ends after
-this many turns in a row without progress. A turn runs each part of the solve once."""
+"""A solve ends after this many turns in a row that improve no bound. This holds with state
+prices, with replicas or memory in blocks, and no time limit. A turn runs each part once."""
 
 RELAXATION_SHARE, GUIDE_SHARE = 0.25, 0.5
 """Shares of the remaining time for the linear relaxation. `RELAXATION_SHARE`: in each turn, without
 state prices. `GUIDE_SHARE`: with state prices, where the relaxation only guides a search."""
 
 LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
-"""Largest integer programs for HiGHS. `LARGEST_BESIDE`: non-zeros in memory constraints, if
-heuristics run too. `MOST_PAIRS`: (request, start, replica) triples, if there are replicas."""
+"""HiGHS gets no larger integer programs. `LARGEST_BESIDE`: non-zeros in memory constraints,
+while heuristics run too. `MOST_PAIRS`: (request, start, replica) triples, with replicas."""
 
 SEARCH_SHARE, CYCLES = 0.7, 7
 """If HiGHS and heuristics take turns in one thread: `SEARCH_SHARE` is the share of time for HiGHS,

@@ -38,7 +38,7 @@ LENIENT = 1 + 1e-12
 schedule are compared exactly."""
 
 RUNNING = -(2.0**52)
-"""With `Rule.reserves`, a running request has rank `RUNNING` + its last round. Others have >= 0."""
+"""If `Rule.reserves`, running requests are tried first: the rank is `RUNNING` + the last round."""
 
 
 class Rule(NamedTuple):

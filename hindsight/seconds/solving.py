@@ -66,8 +66,8 @@ with deadlines, (median time from arrival to deadline) / `LEVEL_CELLS`, both app
 `MOST_CELLS`: largest number of price cells from time 0 to the last price."""
 
 TURNS = 120
-"""Largest number of passes of a price ascent at one length of price cells. With a time limit it is
-4 times as large. A pass computes the least cost of each request, with its payments."""
+"""A price ascent ends at the latest after this many passes over all requests without halving its
+price cells (intervals of constant price). With a time limit, it is 4 times as large."""
 
 PROBE_TURNS = 3
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch

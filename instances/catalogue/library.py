@@ -119,7 +119,7 @@ class LibraryEntry:
         return _PACKAGED.record(self)
 
     def _made(self) -> Instance | Workload:
-        """Make the instance from its stored lengths or with its generator, without batch time."""
+        """Make the instance from stored lengths or a generator; `instance` adds batch time."""
         stored, rule = self._stored, MemoryRule(**self._stored.get("memory_rule", {}))
         drawn: Instance | Workload
         if "output_lengths" not in stored:

@@ -27,7 +27,7 @@ LATEST = 9.2e18
 """Latest time, in nanoseconds since 1970 (in the year 2261): the limit of an int64."""
 
 LONGEST_DURATION = 1e16
-"""Longest duration accepted in a log, in the file's unit; limits sums, which are float32 too."""
+"""Longest duration accepted in a log, in the file's unit. It keeps sums finite, even float32."""
 
 NO_LIST = f"is not a list of numbers from 0 to {LONGEST_DURATION:g}"
 

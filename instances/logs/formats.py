@@ -110,8 +110,8 @@ class Format(NamedTuple):
         """Yield reasons to leave requests out, each with a mask of the records that it applies to.
 
         Benchmarks exclude requests of a warm-up or cool-down phase from their results. Columns with
-        role "error" hold errors, HTTP statuses, or successes. A missing output length is an error
-        in a dataset, but not in the log of a tool.
+        role "error" hold errors, HTTP statuses or successes. Rows without output length are left
+        out of a tool's log. Elsewhere they are bad.
         """
         phases = column(records, *self.columns.get("phase", ()))
         yield WARM_UP, [str(one).lower().startswith(("warm", "cool")) for one in phases]

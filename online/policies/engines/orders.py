@@ -47,7 +47,7 @@ ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
 """Sort key of a waiting request, by name of the order. The smallest key is served first.
 
 Keys are tokens, a time, or for ``"priority"`` the class of the predicted output (`output_class`).
-This class stands for a priority by a predictor of output lengths, as requests have no priorities.
+Requests have no priorities. The class takes their place: short predicted outputs go first.
 """
 
 

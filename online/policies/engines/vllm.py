@@ -266,7 +266,7 @@ class VLLM(EnginePolicy):
     def _admit(self, budget: int) -> dict[int, int]:
         """Admit waiting requests; the step may process ``budget`` more tokens.
 
-        Return, by request, how many tokens of a preempted request were still stored.
+        Return, by index, the still stored tokens of admitted preempted requests.
         """
         reuse: dict[int, int] = {}
         while self._queue and budget and len(self._running) < self.max_num_seqs:
