@@ -25,7 +25,7 @@ from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.outcomes.proofs import Proof
 from hindsight.outcomes.result import Result
-from hindsight.prices.idle_gaps import compress
+from hindsight.prices.idle_gaps import CompressedInstance, compress
 from hindsight.prices.volume import small_transportation_bound
 from hindsight.rounds import on_time
 from hindsight.rounds.latency import TotalLatency, refusal
@@ -117,15 +117,13 @@ def solve_in_rounds(
     SolverError
         HiGHS failed.
     """
-    given, start = problem.source, search.start
+    given, start, is_makespan = problem.source, search.start, problem.goal == "makespan"
     proved: tuple[int, Proof] | None = None
-    moved = None if problem.goal == "makespan" else compress(given)
-    interval = Interval(replace(problem, source=moved.instance) if moved else problem, search)
+    # Gaps stay where the makespan is minimised, because it depends on them.
+    moved = CompressedInstance.unmoved(given) if is_makespan else compress(given)
+    interval = Interval(replace(problem, source=moved.instance), search)
     with search.clock.listening(), interval.kept_when_interrupted():
-        if moved is None:
-            open_makespan(interval, start)
-        else:
-            open_latency(interval, start and moved.moved(start))
+        (open_makespan if is_makespan else open_latency)(interval, start and moved.moved(start))
         proved = _take_bounds(bounds, given, interval)
         _close(interval, search, method)
         is_open = not interval.is_proved and interval.stop_reason != "interrupted"
@@ -134,14 +132,13 @@ def solve_in_rounds(
             if flow_bound is not None:
                 interval.prove(flow_bound, "transportation")
     interval.refuse_false_claims()
-    if interval.proof is not None and moved is not None:
+    if interval.proof is not None:
         interval.proof = interval.proof.moved(moved.instance.arrival_times, moved.shifts)
     if proved is not None and proved[0] >= interval.proof_bound:
         # The user's prices prove at least as much as those of the solve, so report them as the
         # proof of the lower bound.
         interval.proof = proved[1]
-    if moved is not None:
-        interval.schedule = moved.restore(interval.schedule)
+    interval.schedule = moved.restore(interval.schedule)
     return interval.result(given)
 
 

@@ -50,6 +50,11 @@ class CompressedInstance(NamedTuple):
     instance: Instance
     shifts: IntArray
 
+    @classmethod
+    def unmoved(cls, instance: Instance) -> CompressedInstance:
+        """Return the instance itself, with its idle gaps."""
+        return cls(instance, instance, np.zeros(len(instance), dtype=np.int64))
+
     def restore(self, schedule: Any) -> Any:
         """Put the idle gaps back into a schedule; its latencies stay the same.
 
@@ -102,7 +107,7 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
         work += output
         block_end = arrival - shift + work
     if not shifts.any():
-        return CompressedInstance(instance, instance, shifts)
+        return CompressedInstance.unmoved(instance)
     pairs = zip(instance, (instance.arrival_times - shifts).tolist(), strict=True)
     requests = [replace(request, arrival_time=arrival) for request, arrival in pairs]
     return CompressedInstance(instance, instance.replaced(requests=requests), shifts)
