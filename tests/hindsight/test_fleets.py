@@ -22,20 +22,24 @@ from instances import (
 )
 
 FLEET = Instance.from_arrays([2, 3, 1, 2], [4, 2, 3, 2], [0, 0, 1, 1], memory_limit=6, replicas=2)
-SOLVED = hindsight.solve(FLEET, progress=False)
 
 
-def test_a_result_shows_and_stores_its_fleet_schedule() -> None:
-    assert repr(SOLVED).startswith("Result(Instance(4 requests, memory_limit=6, replicas=2)")
-    known = SOLVED.known_bounds()
-    assert (known.upper_bound, known.start_times) == (SOLVED.upper_bound, None)
+@pytest.fixture(scope="module")
+def solved() -> hindsight.Result:
+    return hindsight.solve(FLEET, progress=False)
+
+
+def test_a_result_shows_and_stores_its_fleet_schedule(solved: hindsight.Result) -> None:
+    assert repr(solved).startswith("Result(Instance(4 requests, memory_limit=6, replicas=2)")
+    known = solved.known_bounds()
+    assert (known.upper_bound, known.start_times) == (solved.upper_bound, None)
     assert known.attached_to(FLEET).digest == FLEET.digest
-    again = copy.deepcopy(SOLVED)
-    assert again.schedule == SOLVED.schedule
+    again = copy.deepcopy(solved)
+    assert again.schedule == solved.schedule
     lines: list[Any] = []
     hindsight.solve(FLEET, progress=lines.append)
     assert lines
-    assert lines[-1].upper_bound == lines[-1].lower_bound == SOLVED.upper_bound
+    assert lines[-1].upper_bound == lines[-1].lower_bound == solved.upper_bound
 
 
 def test_replicas_beyond_the_requests_stay_empty() -> None:
@@ -49,21 +53,21 @@ def test_replicas_beyond_the_requests_stay_empty() -> None:
     assert (one.status, one.upper_bound) == ("optimal", 4)
 
 
-def test_a_start_is_taken_and_one_of_another_kind_is_refused() -> None:
+def test_a_start_is_taken_and_one_of_another_kind_is_refused(solved: hindsight.Result) -> None:
     def stop(_: object) -> bool:
         return True
 
-    kept = hindsight.solve(FLEET, start=SOLVED.schedule, progress=stop)
-    assert kept.upper_bound == SOLVED.upper_bound
+    kept = hindsight.solve(FLEET, start=solved.schedule, progress=stop)
+    assert kept.upper_bound == solved.upper_bound
     assert kept.stop_reason in ("interrupted", "proof")
-    stopped = [PreemptiveSchedule.from_schedule(part) for part in SOLVED.schedule.parts]
-    preemptive = FleetSchedule(FLEET, SOLVED.schedule.assignment, stopped)
+    stopped = [PreemptiveSchedule.from_schedule(part) for part in solved.schedule.parts]
+    preemptive = FleetSchedule(FLEET, solved.schedule.assignment, stopped)
     with pytest.raises(InvalidTypeError, match="is not a FleetSchedule of parts of type Schedule"):
         hindsight.solve(FLEET, start=preemptive, progress=False)
     with pytest.raises(InvalidTypeError, match="is not a FleetSchedule"):
         hindsight.solve(FLEET, start=Schedule(FLEET.alone(), [0, 9, 9, 20]), progress=False)
     with pytest.raises(InvalidValueError, match="another instance"):
-        hindsight.solve(FLEET.replaced(replicas=3), start=SOLVED.schedule, progress=False)
+        hindsight.solve(FLEET.replaced(replicas=3), start=solved.schedule, progress=False)
 
 
 REFUSED: dict[str, Callable[[], object]] = {

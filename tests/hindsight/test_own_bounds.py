@@ -19,15 +19,18 @@ from instances import Instance, InvalidTypeError, InvalidValueError, UnknownName
 # Idle gaps and all: the last request comes long after the others are done.
 INSTANCE = Instance.from_arrays([3, 4, 2, 5, 3], [4, 3, 5, 2, 3], [0, 0, 1, 1, 90], memory_limit=9)
 OPTIMUM, _ = optimal_total_latency(INSTANCE)
-PLAIN = hindsight.solve(INSTANCE, method="beams", time_limit=0)
-"""What is proved without a search: the interval is open."""
-PRICED = hindsight.solve(INSTANCE, method="paths", threads=1).proof
 
 
 def solved(*bounds: Any, **settings: Any) -> hindsight.Result:
     return hindsight.solve(
         INSTANCE, **{"method": "beams", "time_limit": 0, **settings}, bounds=bounds
     )
+
+
+@pytest.fixture(scope="module")
+def plain() -> hindsight.Result:
+    """What is proved without a search: the interval is open."""
+    return solved()
 
 
 def test_bounds_of_one_name_stand_side_by_side() -> None:
@@ -37,25 +40,26 @@ def test_bounds_of_one_name_stand_side_by_side() -> None:
     assert (proved.claimed, claimed.claimed) == (False, True)
 
 
-def test_memory_prices_are_a_proof() -> None:
+def test_memory_prices_are_a_proof(plain: hindsight.Result) -> None:
     relaxed = hindsight.relax(INSTANCE)
-    assert relaxed.certified_bound > PLAIN.certified_lower_bound
+    assert relaxed.certified_bound > plain.certified_lower_bound
     result = solved(lambda instance: relaxed.prices)
     assert result.lower_bound == result.certified_lower_bound == relaxed.certified_bound
     document = hindsight.make_certificate(result.schedule, result.proof, search=False)
     assert document["lower_bound"] == relaxed.certified_bound
 
 
-def test_state_prices_are_a_proof() -> None:
-    assert isinstance(PRICED, StatePrices)
-    result = solved(lambda _: PRICED)
-    assert PLAIN.certified_lower_bound < result.certified_lower_bound <= OPTIMUM
+def test_state_prices_are_a_proof(plain: hindsight.Result) -> None:
+    priced = hindsight.solve(INSTANCE, method="paths", threads=1).proof
+    assert isinstance(priced, StatePrices)
+    result = solved(lambda _: priced)
+    assert plain.certified_lower_bound < result.certified_lower_bound <= OPTIMUM
 
 
-def test_preemptive_prices_prove_both_optima() -> None:
+def test_preemptive_prices_prove_both_optima(plain: hindsight.Result) -> None:
     stopped = hindsight.solve(INSTANCE, preemption="keep")
     result = solved(lambda _: stopped.proof)
-    assert PLAIN.certified_lower_bound < result.certified_lower_bound <= stopped.upper_bound
+    assert plain.certified_lower_bound < result.certified_lower_bound <= stopped.upper_bound
     assert stopped.upper_bound <= OPTIMUM
     # They are no proof that the certificate of a schedule without preemption could hold.
     hindsight.make_certificate(result.schedule, result.proof, search=False)
@@ -109,8 +113,8 @@ def file(tmp_path: Path) -> Callable[[str], str]:
     return lambda name: f"{path}{name}"
 
 
-def test_from_a_file(file: Callable[[str], str]) -> None:
-    assert solved(file(":outputs")).upper_bound == PLAIN.upper_bound
+def test_from_a_file(file: Callable[[str], str], plain: hindsight.Result) -> None:
+    assert solved(file(":outputs")).upper_bound == plain.upper_bound
     for bad, error, message in (
         (file(":broken"), InvalidValueError, r"fails: ZeroDivisionError.*own_bounds.py:8"),
         (file(":output"), UnknownNameError, r"did you mean 'outputs'\? Known: outputs, broken$"),
@@ -125,8 +129,8 @@ def test_a_fleet_is_refused() -> None:
         hindsight.solve(INSTANCE.replaced(replicas=2), bounds=[lambda one: 1])
 
 
-def test_a_claim_proves_nothing() -> None:
-    assert PLAIN.lower_bound < OPTIMUM - 1
+def test_a_claim_proves_nothing(plain: hindsight.Result) -> None:
+    assert plain.lower_bound < OPTIMUM - 1
 
     def close(instance: Instance) -> Fraction:
         assert instance is INSTANCE
@@ -134,6 +138,6 @@ def test_a_claim_proves_nothing() -> None:
 
     result = solved(close)
     assert result.bounds["bound 'close'"] == (OPTIMUM - 1, False, True)
-    assert result.lower_bound == PLAIN.lower_bound
-    assert result.certified_lower_bound == PLAIN.certified_lower_bound
+    assert result.lower_bound == plain.lower_bound
+    assert result.certified_lower_bound == plain.certified_lower_bound
     assert result.status == "feasible"

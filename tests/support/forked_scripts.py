@@ -116,6 +116,9 @@ def _serve() -> list[str]:
     ):
         hindsight.solve(problem, 0.1, threads=1, progress=False)
     pictures.new_axes().figure.canvas.draw()
+    # What tables and bars of progress are made with.
+    for name in ("pandas", "rich.progress"):
+        importlib.import_module(name)
     # A fork has no thread but the one that asked for it.
     assert len(os.listdir("/proc/self/task")) == 1
     for line in sys.stdin:
