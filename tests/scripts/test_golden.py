@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,9 @@ POLICIES = "--policy smallest-volume-first --policy mc-sf --policy sglang --poli
 DATA = Path(__file__).resolve().parents[1] / "data"
 MOST_REQUESTS = 20
 SLOW_SETS = ("j25-m1", "j25-m2", "worst")
+TWINS = ("a25-figure-13", "j25-figure-2-model-2", "j25-figure-3-low-demand")
+TWINS += ("j25-figure-10", "j25-figure-11")
+"""Figures that another one measures with other numbers."""
 LEVEL = ServiceLevel(latency=9)
 """Given to policies that go by deadlines where the instance has no level."""
 
@@ -38,8 +43,13 @@ def figure(value: Any) -> Any:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-@pytest.mark.parametrize("is_drawn", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [*figures()])
+def reproductions() -> Iterator[Any]:
+    for is_drawn, name in itertools.product([False, True], figures()):
+        slow = pytest.mark.slow if is_drawn or name in TWINS else ()
+        yield pytest.param(name, is_drawn, marks=slow)
+
+
+@pytest.mark.parametrize(("name", "is_drawn"), [*reproductions()])
 def test_reproductions(
     name: str, is_drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
