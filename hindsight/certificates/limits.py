@@ -18,19 +18,19 @@ LARGEST_TABLE_MEMORY = 1024
 """Largest memory limit M, in tokens, for state prices, whose tables have (M + 1)^2 entries."""
 
 LARGEST_EPOCH = 10_000_000
-"""Most entries of one table of prices, of costs of starts, or of requests' remaining rounds."""
+"""Largest number of entries of a table of prices, of costs of starts, or of remaining rounds."""
 
 LARGEST_AXIS = 4_000_000
-"""Most nodes that are built in one batch. Also the most flags in a table of sets of requests."""
+"""Most nodes of a graph of paths built in one batch. Most flags in a table of sets of requests."""
 
 LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. Visiting so many takes some minutes."""
 
 CALL = 2_000
-"""Overhead of a few numpy calls, as a number of array entries that numpy visits in that time."""
+"""Work counted for the overhead of a few numpy calls. Unit: array entries that numpy visits."""
 
 PLAIN = 10
-"""Time of a step of a Python loop, as a number of array entries that numpy visits in that time."""
+"""Work counted for a step of a Python loop. Unit: array entries that numpy visits."""
 
 LARGEST_LAYER = 10_000_000
 """Most integers stored in all partial schedules of one epoch (time between rounds) together."""
@@ -52,26 +52,27 @@ LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
 one request. WIDEST_CELL: in one time cell (interval with one price)."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
-"""Most time cells (intervals with one price). Most numbers in a list that gives a batch time."""
+"""Most time cells (intervals with one price), and most numbers in a list of a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
-"""Steps of time grids: d0 / FINEST_STEP to COARSEST_STEP * d0. d0: overhead of a round, in s."""
+"""Steps of time grids: from d0 / FINEST_STEP to COARSEST_STEP * d0 (d0: overhead of a round)."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread``. A larger one gives weaker bounds (see `PricedValues`)."""
+"""Least and largest parameter ``spread`` of `PricedValues`. A larger one gives weaker bounds."""
 
 FULL_SIZE = 20_000
-"""A `PathProof` gets the full limits if it and its instance have at least this many integers."""
+"""With this many integers or more, in it and its instance, a `PathProof` has the full limits."""
 
 LEAST_SIZE = 100
-"""A `PathProof` with fewer integers gets the limits of one with this many integers (`part_of`)."""
+"""A `PathProof` with fewer integers has the same limits as one with this number (`part_of`)."""
 
 
 def part_of(limit: int, size: int) -> int:
     """Return how much of ``limit``, a constant above, the check of a `PathProof` may use.
 
-    ``size`` is the number of integers in the proof and its instance. All is allowed from
-    `FULL_SIZE` on, below it a share proportional to ``size`` down to `LEAST_SIZE`.
-    This package's proofs use at most a quarter of that.
+    ``size`` is the number of integers in the proof and its instance. With `FULL_SIZE` or more, the
+    check may use the whole limit. With fewer, its share of the limit is ``size`` / `FULL_SIZE`, but
+    at least `LEAST_SIZE` / `FULL_SIZE`. The proofs that this package writes use at most a quarter
+    of what is allowed.
     """
     return limit * min(FULL_SIZE, max(LEAST_SIZE, size)) // FULL_SIZE

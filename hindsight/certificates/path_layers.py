@@ -24,7 +24,7 @@ from .path_states import OtherRequests, Shorts, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost, in 1 / `Proof.scale` rounds, of a node on no path. Real costs are below half of it."""
+"""Cost, in 1 / `Proof.scale` rounds, of a base on no path: above twice the cost of any path."""
 
 AT_ONCE = 1 << 15
 """Largest number of pairs examined in one batch when a new graph is built from an old one. A pair
@@ -390,11 +390,12 @@ class Building:
         return nodes._replace(slack=slack, cost=cost).of(kept)
 
     def _in_order(self, nodes: _Nodes) -> Flags:
-        """Return, for each node, whether no request completes in it before a twin of smaller index.
+        """Return, for each node, whether requests that complete in it respect the order of twins.
 
-        This is the rule *twins* of the proof at the head of `hindsight.certificates.path_proof`.
         Twins are requests with equal arrival, prompt and output. They start, and so complete, in
-        the order of their indices. Completions in the same round are in order.
+        the order of their indices. Several may complete in the same round. So the result is False
+        for a node in which a request completes while a twin of smaller index runs on. This is the
+        rule *twins* of the proof at the head of `hindsight.certificates.path_proof`.
         """
         kept = np.ones(len(nodes.base), dtype=np.bool_)
         for i in self.followed:

@@ -29,8 +29,8 @@ negative.) The first graph follows no request: a chain that costs nothing. It ho
 path from it to the end, its own cost included. Nodes with F + G > B are left out: by (1), no
 schedule within the limit that the graph holds passes them.
 
-**Telling apart.** The nodes and bases of a new graph are those of the old one, each split by what
-is known of more requests:
+**Telling apart.** A new graph records more about requests than the old one. Each node and base of
+the old graph is split by the new records:
 
 * *followed*: whether the request is active, and since when. The node of the round in which it
   completes costs its regret. The slack of a node is then W_tau, less the price of the active
@@ -43,7 +43,7 @@ The new graph is built from its end to its start. A new node is left out at once
 node plus its own G exceeds B for the u of the stage: a schedule that passes the new node paid at
 least F before, because the newly followed requests have regrets >= 0, and at least G from there on.
 
-Besides, new nodes leave out what no schedule within the limit does:
+New nodes that no schedule within the limit needs are left out:
 
 * *fixed starts*: with u_i = min P_i for all i, no term in (1) is negative, so no schedule within
   the limit starts i at a t with P_i(t) - min P_i > B. After the last price P_i grows by scale per
@@ -145,11 +145,14 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Return the requests that a stage begins to follow or track, and add them to ``before``.
+        """Read one of the two lists of requests of a stage. Add its requests to ``before``.
 
-        ``part`` is the list of their indices in the proof, and the result the sorted list.
-        ``before`` has the requests of earlier stages, which must not be listed again. ``where``
-        names the stage in error messages.
+        One list has the requests that the graph of paths follows from this stage on: it records
+        them while they run. The other has those that the graph tracks: it records whether they have
+        been started. ``part`` is one of these lists in the certificate. The result is the sorted
+        list of indices of requests. ``before`` has the requests in the lists of the same kind of
+        earlier stages. No request may be listed a second time. ``where`` is the name of the stage
+        in error messages.
         """
         new = wholes(part, where)
         for i in new:
@@ -174,8 +177,9 @@ class PathProof(StateProof):
         n, T = len(rows), len(self.capacity)
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
-        # Upper bound on the cost P_i(t), latency plus prices, of each request i and each start
-        # t <= last. At epoch ``last``, all requests have arrived and all prices have ended.
+        # ``largest`` is an upper bound on the cost P_i(t), latency plus prices, of each request i
+        # and each start t <= last. At epoch ``last``, all requests have arrived and all prices have
+        # ended.
         largest = sum(self.capacity) + scale * (last + max(outputs))
         refuse_above(FAR // (8 * n) - 1, largest, TOO_LARGE)
         self.a, _, self.o = np.array(rows, dtype=np.int64).T

@@ -37,7 +37,7 @@ NOTHING = -(2**60)
 """Price of requests that do not fit in memory. It acts as minus infinity: costs are below 2^60."""
 
 CELLS = 1 << 21
-"""Most entries of a batch of tables V(k, S): largest price addable to S tokens in k requests."""
+"""Most entries of the tables of largest total prices that are computed in one batch."""
 
 
 def numbered(columns: Sequence[Numbers], sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -104,8 +104,8 @@ class OtherRequests:
         # memory blocks that a request holds in a round follows from the tokens that it stores.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
-        # k and S of each entry of a table V of largest prices. V(k, S) is the largest total price
-        # that further requests can add to k requests that hold S tokens together.
+        # ``cells`` has k and S of each entry of a table V. V(k, S) is the largest total price that
+        # further requests can add to k requests that hold S tokens together.
         cells = np.divmod(np.arange((most + 1) * (M + 1)), M + 1)
         self.cells = np.array(cells, dtype=np.int32)
 
@@ -174,9 +174,9 @@ class OtherRequests:
                 if prices[s + age, o - age]:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
-        # For each number r of remaining rounds, a list of triples, one for each priced state (m,
-        # r): the tokens m, the largest number of requests not followed that can be in this state
-        # together, and the price of the state.
+        # ``states`` has a list for each number r of remaining rounds, with a triple for each priced
+        # state (m, r): the tokens m, the largest number of requests not followed that can be in
+        # this state together, and the price of the state.
         self.states: dict[int, list[tuple[int, int, int]]] = {}
         for (r, m), number in sorted(copies.items()):
             one = (m, min(number, M // (m + r)), int(prices[m, r]))
@@ -254,8 +254,9 @@ class OtherRequests:
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
         # Begin with one table V for all cases (sets of active followed requests). V(k, S) is the
-        # largest total price that requests not followed can add if they are in states that
-        # `take_state` has taken. No state is taken yet, so all entries are 0.
+        # largest total price that requests not followed can add to k requests that hold S tokens
+        # together. Each call of `take_state` allows the requests not followed to be in one more
+        # state. No state is allowed yet, so all entries are 0.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
@@ -274,28 +275,30 @@ class OtherRequests:
         return values, group
 
     def _behind(self, values: Numbers, before: Ints, r: int, number: Ints, held: Ints) -> Numbers:
-        """Return the tables V(k, S) after putting further followed requests into memory.
+        """Return the tables V(k, S) after the followed requests with r remaining rounds are added.
 
         Followed requests are those whose states the graph of paths records. A case is a set of
-        active followed requests, and cases of one group have equal tables. Suppose that k requests
-        that hold S tokens together are in memory, and also the requests of the case that have been
-        put there so far. V(k, S) is the largest total price that requests not followed can add.
-        This call puts the requests of the case with r remaining rounds there. If they do not fit
-        into memory with the k requests, V(k, S) becomes minus infinity.
+        active followed requests. The tables given here take into account only the requests of a
+        case that have fewer than r remaining rounds. Cases with equal tables form an *old group*.
+        The cases of an old group that also agree in their requests with r remaining rounds (how
+        many there are, and how many tokens they hold together) form a *new group*.
+
+        Let k requests that hold S tokens together be in memory, and also the requests of the case
+        that are taken into account. V(k, S) is the largest total price that requests not followed
+        can add. It is minus infinity if the requests of the case do not fit with the k requests.
 
         Parameters
         ----------
         values : int array, shape (old groups, entries)
-            Tables V before the call, one row for each old group of cases, with V(k, S) in column
-            k (M + 1) + S. They account for the followed requests with fewer than r remaining
-            rounds.
-        before : int64 array, shape (groups,)
-            Old group that each new group is a part of. Cases of one new group also agree in the
-            number and the tokens of their followed requests with r remaining rounds.
+            Tables V before the call, one row for each old group, with V(k, S) in column
+            k (M + 1) + S.
+        before : int64 array, shape (new groups,)
+            Index of the old group that contains each new group.
         r : int
-            Remaining rounds of the requests that are added.
-        number, held : int64 array, shape (groups,)
-            Number of the added requests in each new group, and tokens that they hold together.
+            Remaining rounds of the requests that are taken into account from now on.
+        number, held : int64 array, shape (new groups,)
+            Number of these requests in a case of each new group, and tokens that they hold
+            together.
         """
         M, (k, S) = self.M, self.cells
         reason = "proof: the price tables of a graph have too many entries"
@@ -307,13 +310,15 @@ class OtherRequests:
         size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-        # Entry (k, S) of the new table is entry (k + number, S + held) of the old group's table. If
-        # the added requests do not fit in memory with k requests that hold S tokens, a wrong entry
-        # is read here, and replaced by minus infinity below.
+        # A new group is a set of cases, each with ``number`` requests of r remaining rounds, which
+        # hold ``held`` tokens together. Entry (k, S) of its table is entry (k + number, S + held)
+        # of the table of the old group that contains it. If these requests do not fit into memory
+        # with k requests that hold S tokens, the entry read here is wrong. It is replaced by minus
+        # infinity below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
-        # ``nothing`` stands for minus infinity: it stays negative if any sum of prices is added,
-        # and twice this value does not overflow.
+        # ``nothing`` is used as minus infinity: it stays negative if any sum of prices is added to
+        # it, and twice this value does not overflow.
         nothing = np.iinfo(values.dtype).min // 4
         values[some] = nothing
         values[some, :size] = np.where(fits, read, nothing)

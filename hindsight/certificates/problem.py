@@ -30,11 +30,12 @@ class Rows:
     """The instance in tokens that the proof of a certificate is about, and the original instance.
 
     **Memory in blocks.** If memory is counted in blocks of B tokens, proofs are about a relaxed
-    instance in tokens, for which every schedule of the original one is feasible. A request that
-    stores x + k tokens in its k-th round, k = 1 .. o, has the largest prompt p there for which its
-    blocks in each of these rounds have room for p + k tokens. The k-th round *falls into* the block
-    with token x + k, the last token stored then. If some x + k is a multiple of B, p = x. Otherwise
-    all rounds fall into one block, and p + o is the number of tokens up to the end of this block.
+    instance in tokens, for which every schedule of the original one is feasible. Let a request
+    store x + k tokens in its k-th round, k = 1 .. o. In the relaxed instance, its prompt p is the
+    largest number for which the blocks that it holds in each of these rounds have room for p + k
+    tokens. The k-th round *falls into* the block with token x + k, the last token stored then. If
+    some x + k is a multiple of B, p = x. Otherwise all rounds fall into one block, and p + o is the
+    number of tokens up to the end of this block.
 
     Requests with equal p and o hold the same blocks in every round. *Proof.* If p = x for both, x
     is the same. If one has p > x, all of its rounds fall into the block that ends with token p + o,

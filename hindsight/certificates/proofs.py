@@ -51,10 +51,10 @@ from . import limits
 from .problem import Row, Rows
 
 ROW = 100
-"""Work for each request, without the work for its starts, as a number of array entries visited."""
+"""Work counted for each request, in addition to that for its starts. Unit: entries visited."""
 
 BLOCK = 1024
-"""Starts of a request are priced in batches. The first has this many, each next twice as many."""
+"""Starts that are priced in the first batch of a request. Each next batch has twice as many."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -95,7 +95,7 @@ class Proof(ABC):
     leaves = work = 0
 
     schedule_cost: int | None = None
-    """Total latency of the schedule of the certificate, if known: no larger bound is true."""
+    """Total latency of the schedule of the certificate, if known. A larger lower bound is false."""
 
     should_stop: Callable[[], bool] | None = None
 
@@ -274,7 +274,7 @@ class PreemptiveProof(_PathProof):
 
     def bound(self) -> int:
         """Compute the lower bound on total latency that the prices prove, in rounds."""
-        reason = f"prices: memory_limit {self.limit} is too large here"
+        reason = f"prices: memory_limit {self.limit} is too large for prices by number of tokens"
         form.refuse_above(limits.LARGEST_TABLE_MEMORY, self.limit, reason)
         levels = form.wholes(self.part["tokens"], "tokens", minimum=1)
         in_order = sorted(set(levels)) == levels and max(levels, default=0) <= self.limit

@@ -15,24 +15,25 @@ the requests that have arrived, and removes partial schedules by three rules:
                      + sum over unstarted i of min over t >= max(tau, a_i) of P_i(t)
                      - sum over epochs from tau on of W,
 
-  because at each epoch from tau on, all requests together pay at most W. It is removed if this
-  exceeds scale * budget;
+  because at each epoch from tau on, all requests together pay at most W. The partial schedule is
+  removed if the right-hand side exceeds scale * budget;
 * *twins*: requests with equal (a, s, o) start in the order of their index. Sorting the starts of
   twins changes neither memory nor latency;
 * *dominance*: a partial schedule is removed if another one at the same epoch has started the same
-  requests, has no larger f, and has no larger profile in any round. What completes the first also
-  completes the second, at no higher cost.
+  requests, has no larger f, and has no larger profile in any round. Later starts that complete the
+  removed one also complete the other one, at no higher cost.
 
 *Claim.* If a schedule with TEL <= budget exists, then at every epoch some stored partial schedule
 has a completion with TEL <= budget whose twins are in order. This is true of the empty partial
 schedule. From epoch to epoch, the starts of such a completion are tried, and the bound does not
-exceed the budget. If the result is dominated, its completion also completes the one that dominates
-it: the unstarted twins are the same. So if no partial schedule is left, and no complete schedule
-with TEL <= budget was found, every schedule has TEL >= budget + 1.
+exceed the budget. If the result is dominated, its completion also completes the partial schedule
+that dominates it: the unstarted twins are the same. So if no partial schedule is left, and no
+complete schedule with TEL <= budget was found, every schedule has TEL >= budget + 1.
 
-A profile is one integer with a *field* of bits for each round. The highest bit of each field is
-clear. Let y have all these bits set. Then y - x clears none of them if x is nowhere larger than y.
-The sum of two fields stays below the highest bit if neither exceeds M.
+A profile is one integer with a *field* of bits for each round. The highest bit of each field is 0.
+To compare profiles x and y, set the highest bit of each field of y, and subtract x. All these bits
+are still set in the difference if and only if x exceeds y in no round. The sum of two fields stays
+below the highest bit if neither exceeds M.
 
 If no request runs or waits, the epochs up to the next arrival are skipped: no request can start in
 them. A search that stores more than `limits.LARGEST_LAYER` numbers for one epoch is refused.
@@ -79,7 +80,7 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[int, _State]]
-"""Partial schedules of an epoch by `_State.started`, and then by `_State.profile` (memory held)."""
+"""Partial schedules of an epoch, in dictionaries by `_State.started`, then `_State.profile`."""
 
 
 class SearchProof(StateProof):
@@ -130,8 +131,8 @@ class SearchProof(StateProof):
         """
         self.capacity, self.paid = self.capacities(), self.prices.tolist()
         self.T, self.most = len(self.capacity), self.scale * self.budget
-        # Entry (i, t), t = 0 .. T, of `costs` is the cost P_i(t), latency plus prices, of request i
-        # with start t. The entry of `least` is the least cost of its starts from t on.
+        # Entry (i, t) of ``costs`` is the cost P_i(t), latency plus prices, of request i with start
+        # t = 0 .. T. The same entry of ``least`` is the least cost of a start from t on.
         self.costs = self.start_costs()
         self.least = np.minimum.accumulate(self.costs[:, ::-1], axis=1)[:, ::-1]
         longest = max(o for _, _, o in self.rows)
@@ -141,8 +142,8 @@ class SearchProof(StateProof):
         self.highest = self.ones << self.field - 1
         self.full = self.highest + self.limit * self.ones
         latest: dict[Row, int] = {}
-        # For each request, 2 ** (index of its twin before it), the last request before it with
-        # equal arrival, prompt and output. 0 if there is none.
+        # ``twin`` has a bit mask for each request: 2 ** (index of the last request before it with
+        # equal arrival, prompt and output), or 0 if there is none.
         self.twin = []
         for i, row in enumerate(self.rows):
             self.twin.append(1 << latest[row] if row in latest else 0)
@@ -172,7 +173,7 @@ class SearchProof(StateProof):
         """
         if self.leaves + further > self.most_kept:
             raise SearchFailedError(
-                f'"kept" too low: needs more than {self.most_kept} partial schedules'
+                f'"kept" is too low: the search needs more than {self.most_kept} partial schedules'
             )
 
     def _at(self, costs: Ints, i: int, t: int) -> int:

@@ -47,16 +47,16 @@ MOST = 2**53
 all integers up to it."""
 
 SHARE_UNITS = 1000
-"""Denominator of two lists of shares. ``gammas``: part of each price, paid for memory and work.
-``attendances``: part of the rest of the price, paid for work and for taking part in rounds."""
+"""Denominator of the shares in two lists. ``gammas``: share of each price that is paid for memory
+and work. ``attendances``: share of the rest that is paid for work and for taking part in rounds."""
 
 STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
 time, as a number of array entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Estimated work of compiled loops, in array entries visited. `TANGENT`: per price that a linear
-bound on payments covers. `BLOCK`: per prompt or run of steps of a request. `SUM`: per price."""
+"""Estimated work of compiled loops, in array entries visited: for each price in a linear bound on
+payments (`TANGENT`), each block of steps of a request (`BLOCK`), and each price (`SUM`)."""
 
 AT_ONCE = 100
 """Number of array entries that compiled loops visit in the time in which numpy visits one entry."""

@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of a batch of tables V(k, S): largest price addable to S tokens in k requests."""
+"""Most entries of the tables of largest total prices that are computed in one batch."""
 
 
 class StateProof(Proof):
@@ -90,23 +90,24 @@ class StateProof(Proof):
         If ``of_each_start`` is true, refuse prices for which an array of the costs P_i(t), latency
         plus prices, of all requests i and starts t would take too much memory.
         """
-        # Map from a memory limit in tokens to the number of machines that have it. The first entry
-        # is for the replicas, the second for one machine with the memory of all replicas. Each
-        # gives an upper bound on the price of all active requests. With one replica, both entries
-        # are the same.
+        # ``memories`` maps a memory limit in tokens to the number of machines that have it. The
+        # first entry is for the replicas, the second for one machine with the memory of all
+        # replicas. Each gives an upper bound on the price of all active requests. With one replica,
+        # both entries are the same.
         machines = self.instance.machines if self.sees_replicas else 1
         memories = {self.limit // machines: machines, self.limit: 1}
         self._memories = [one for one in memories.items() if one[0] <= limits.LARGEST_TABLE_MEMORY]
         reason = f"states: memory_limit {min(memories)} is too large for state prices"
         refuse_above(limits.LARGEST_TABLE_MEMORY, min(memories), reason)
-        # For each sum of prompt and output length, the sorted prompt lengths of the requests with
-        # this sum. A request with m tokens and r remaining rounds has m + r equal to its sum.
+        # ``prompts`` has, for each sum of prompt and output length, the sorted prompt lengths of
+        # the requests with this sum. A request that has m tokens and r remaining rounds has the sum
+        # m + r.
         prompts: dict[int, list[int]] = {}
         for _, s, o in sorted(self.rows, key=lengths):
             prompts.setdefault(s + o, []).append(s)
         states: dict[tuple[int, int], int] = {}
-        # Number of requests that pass through each priced state: they have m tokens when r rounds
-        # remain.
+        # ``_copies`` has the number of requests that pass through each priced state (m, r): they
+        # have m tokens when r rounds remain.
         self._copies = []
         for state in list_of(self.part["states"], "states"):
             m, r = wholes(state, "states", 2)
@@ -199,9 +200,10 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            # One table V for each epoch of this batch. V(k, S) is the largest total price that
-            # further requests can add to k requests that hold S tokens together, if they are in
-            # states that `take_state` has taken. No state is taken yet, so all entries are 0.
+            # ``values`` has one table V for each epoch of this batch. V(k, S) is the largest total
+            # price of further requests that fit into memory with k requests that hold S tokens
+            # together. Each call of `take_state` allows the further requests to be in one more
+            # state. No state is allowed yet, so all entries are 0.
             values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():
@@ -214,9 +216,10 @@ class StateProof(Proof):
     ) -> None:
         """Update tables of largest total prices so that requests may be in one more state (m, r).
 
-        V(k, S) is the largest total price that requests in the states taken so far can add to k
-        requests that hold S tokens together. Groups of 1, 2, 4, ... requests in state (m, r) are
-        added in turn, so that every number of requests up to ``copies`` is possible.
+        V(k, S) is the largest total price of further requests that fit into memory with k requests
+        that hold S tokens together. The further requests may be in the states of earlier calls, and
+        after this call also in state (m, r). The call adds groups of 1, 2, 4, ... requests in this
+        state one after another. So every number of them up to ``copies`` is possible.
 
         Parameters
         ----------

@@ -64,13 +64,13 @@ SEARCH_STATES = 500_000
 """Most partial schedules in a search of a certificate. A check of so many takes a minute."""
 
 BITS = 16
-"""Bits of the largest rounded price. Bounds of the instance library fall by <= 0.01 %."""
+"""Bits of the largest price in a certificate in seconds. Rounding lowers bounds by <= 0.01 %."""
 
 WORK_PER_SECOND = 2 * 10**8
 """Number of array entries visited in about one second by the check of a bound in seconds."""
 
 CHECK_SHARE = 1 / 3
-"""Largest share of its time limit in which `make_certificate` checks a proof on one time grid."""
+"""Largest share of the time limit of `make_certificate` for checking a proof on one time grid."""
 
 
 def make_certificate(

@@ -18,7 +18,7 @@ from instances.version import __version__
 from . import verification
 
 SECONDS_LIMIT = 7.2
-"""Largest time limit for a certificate of latency in seconds. Its bound then loses up to 0.6 %."""
+"""Time limit, in s, to certify a bound in seconds. The bound loses up to 0.6 % by this limit."""
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:
@@ -38,8 +38,8 @@ def record_of(
     """Create a record from a result of a solve, and a compressed certificate of its lower bound.
 
     ``store.put(*record_of(entry, result, store.record(entry)))`` puts those bounds of the result
-    that are better into the record of ``store``, a `RecordStore`. A certificate may stand for the
-    result.
+    that are better into the record of ``store``, a `RecordStore`. A certificate may be given in
+    place of the result.
 
     A certificate is made and checked if the lower bound of the result exceeds both the certified
     bound of the known record and the closed-form bound of the instance (computed by a formula). The

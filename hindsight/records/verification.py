@@ -95,7 +95,7 @@ def verify_record(entry: LibraryEntry, store: RecordStore) -> RecordVerdict:
         check_schedule(entry, record)
         check_bound(entry, record)
     except (RefusedRecordError, FileFormatError, MemoryError) as error:
-        reason = str(error) or "to check it takes more memory than there is"
+        reason = str(error) or "its check takes more memory than this computer has"
         return RecordVerdict(entry.name, entry.goal, "refused", reason=reason)
     bounds = record.lower_bound, record.upper_bound
     return RecordVerdict(entry.name, entry.goal, record.status, *bounds, record.proof)
