@@ -1,1 +1,1 @@
-"""Lower bounds from prices, and the ascent that improves them."""
+"""Lower bounds that prices prove, and ascents that improve the prices."""

@@ -90,9 +90,9 @@ class Deadlines(NamedTuple):
         late = (a + own > end) | (a + first > first_token)
         late |= a + own - first > later(limits.decode(o))
         # ``waits``: whether a request can begin after the horizon, where prices are 0, and still
-        # complete by its deadline. If so, it pays at most for the round of its first token, because
-        # that token may have an earlier deadline. It pays nothing if a start after the horizon
-        # meets the deadline of the first token too.
+        # complete by its deadline. Such a request pays at most for the round of its first token,
+        # because this token may have an earlier deadline. If a start after the horizon meets the
+        # deadline of the first token too, the request pays nothing.
         free = np.maximum(a, horizon)
         waits = end >= free + own
         paid_late = np.where(waits & (first_token >= free + first), 0.0, np.nan)

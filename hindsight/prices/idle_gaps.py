@@ -1,21 +1,23 @@
 """Removal of idle gaps: rounds in which no optimal schedule runs a request.
 
-Sort the requests by arrival and cut them into blocks wherever the next arrival comes no earlier
-than E = (latest arrival of the block) + (sum of the block's output lengths), counted from the
-block's beginning. In an optimal schedule a block is complete by E, because after the last arrival
-something runs in every round until it is; so blocks do not meet, and moving a block in time, as
-long as it begins no earlier than the E of the block before, changes neither latencies nor
-feasibility. `compress` moves every block to begin exactly there, the first at round 0.
+Sort the requests by arrival and cut them into blocks. A request begins a new block if it arrives at
+E or later, where E = (latest arrival of the block before it) + (sum of the output lengths of this
+block). In an optimal schedule each block is complete by its E: after its latest arrival, one of its
+requests runs in every round until all are complete. So requests of different blocks never run in
+the same round. Moving a block in time changes neither latencies nor feasibility, as long as it
+begins no earlier than the E of the block before it. `compress` moves every block to begin exactly
+at this E, and the first block to begin at round 0.
 
-The same holds where requests may be stopped and keep their tokens (`PreemptiveSchedule`). Take a
-schedule and, block by block, the first round after the block's latest arrival in which none of its
-requests runs although one is unfinished. It is no later than E: each round between that arrival and
-it produces a token of the block, and one is left. So it is empty: earlier blocks are complete, and
-later requests arrive at E or after. Produce the next token of the unfinished request in it: alone
-it fits, as s + o <= M, the round that it leaves only gets lighter, and none completes later. The
-sum of all rounds used falls, so this ends, with a schedule that costs no more and in which every
-block is complete by its E. No request is present in a gap then, nothing but time lies in it, and
-moving the blocks' rounds changes neither the latencies nor the memory of any round.
+The same is true if requests may be stopped and keep their tokens (`PreemptiveSchedule`). Take a
+schedule, and its blocks in the order of time. Let r be the first round after the latest arrival of
+a block in which none of its requests runs although one is unfinished. Round r is not after E: each
+round between the latest arrival and r produces a token of the block, and a token is left. So no
+request runs in round r: earlier blocks are complete, and later requests arrive at E or after. Let
+the unfinished request produce its next token in round r instead of a later round. It fits there
+alone, as s + o <= M. The later round holds no more than before, and no request completes later.
+Each such change lowers the sum of the numbers of all rounds used, so the changes end. The last
+schedule costs no more than the first, and each block is complete by its E. So no request is present
+in a gap, and moving blocks changes neither the latencies nor the memory of any round.
 """
 
 from __future__ import annotations
@@ -86,10 +88,10 @@ def compress(instance: Instance, kept: int = 1) -> CompressedInstance:
     instance : Instance
         The problem.
     kept : int, default 1
-        Factor on the longest distance between blocks. In the result, at most ``kept`` * (output
-        tokens of a block) rounds lie between the latest arrival of the block and the first arrival
-        of the next block. With 1 all idle gaps are removed, because a block completes within so
-        many rounds of its latest arrival. Larger values keep a part of each gap.
+        Factor on the largest distance between blocks. In the result, the first arrival of a block
+        is at most ``kept`` * (output tokens of the block before it) rounds after the latest arrival
+        of that block. With 1 all idle gaps are removed, because a block completes within so many
+        rounds of its latest arrival. Larger values keep a part of each gap.
     """
     order, shifts = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
     columns = instance.arrival_times[order], kept * instance.output_lengths[order]

@@ -86,7 +86,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants
 
 MEAN_UNIT = 2**60
-"""Each request's term in the bound "mean busy times" is rounded down to 1 / MEAN_UNIT seconds."""
+"""The bound "mean busy times" rounds the term of each request down to whole 1 / MEAN_UNIT s."""
 
 
 class _Job(NamedTuple):

@@ -1,4 +1,4 @@
-"""Affine lower bounds on a batch time: all that the bounds in seconds use of it."""
+"""Affine lower bounds on a batch time. Bounds in seconds use nothing else of the batch time."""
 
 from __future__ import annotations
 

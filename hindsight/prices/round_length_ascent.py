@@ -33,15 +33,15 @@ from .round_length_values import Goals, Requests
 from .round_lengths import RoundLengthPrices, Shares
 
 SLICES = 8
-"""Number of parts, evaluated in parallel, of the subset of requests of one ascent step. It is
+"""An ascent step evaluates a subset of the requests, in this many parts in parallel. The number is
 fixed, so that floating-point sums over requests do not depend on the number of threads."""
 
 SUBSET = 2_500
 """Approximate number of requests for which a price ascent step computes least costs."""
 
 FIRST_WINDOW = 4.0
-"""The least remaining cost of a request at time t is first computed for t up to its arrival time +
-FIRST_WINDOW * (its latency in the given schedule) + 3 * (length of a price cell), in seconds."""
+"""The least remaining cost of a request is first computed until FIRST_WINDOW * (its latency in the
+given schedule) + 3 * (length of a price cell) after its arrival."""
 
 ROW_CELLS = 8
 """Number of consecutive cells (intervals with one price pi) that share one gamma and one
@@ -49,16 +49,17 @@ attendance. pi * gamma is the price of memory and work, pi * (1 - gamma) * atten
 and of taking part in rounds, and pi * (1 - gamma) * (1 - attendance) that of work alone."""
 
 STEPS, DEADLINE_STEPS = 2, 8
-"""Number of time-grid steps per cell (interval with one price): without, and with deadlines. The
-costs that the ascent computes are those for deadlines that are up to about one grid step later."""
+"""Number of time-grid steps per cell (interval with one price), without and with deadlines. The
+grid is finer with deadlines, because they take effect up to about one grid step late."""
 
 RATE, FAST_RATE = 0.12, 0.25
 """First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 
 SLOWING = 100
-"""Number of passes over all requests after which step sizes are a quarter of the first ones. They
-stay small when cells (intervals with one price) are halved: large steps would undo the progress."""
+"""Number of passes over all requests after which step sizes are a quarter of the first ones.
+Halving cells (intervals with one price) does not reset step sizes: large steps would undo the
+progress."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Values of (D - d0) / d0 for the round lengths D that the ascent lets requests choose, where d0 is

@@ -34,16 +34,16 @@ eta, not K d0 eta: all may meet on one machine. Prices that differ between machi
 the bound is concave in them, so that their average over all permutations of the machines is as
 good.
 
-The overhead d0 of a round is paid in three parts: alpha by memory, beta by work, eta by all who
-take part. With beta = eta = 0 this prices the charges of `machine_bounds`. With beta alone a short
-round is dear: it has little work, which must pay for all its seconds. This ties the speed of a
-request to the length of the round that a full batch shares. With eta alone a request pays for each
-round that it takes part in, however long that is: few rounds are left to it while prompts make them
-long. In the linear program of which these are dual prices, the mu_i belong to the row *a request
-takes at most one step in each round*.
+The overhead d0 of a round is paid in three parts: at price alpha by memory, at price beta by work,
+and at price eta by all requests that take part. With beta = eta = 0, a request pays alpha times its
+charges in `machine_bounds`. With beta alone, short rounds are expensive: they have little work,
+which must pay for all their seconds. So a request pays more if it runs faster than in the rounds of
+a full batch. With eta alone, a request pays for each round that it takes part in, whatever the
+length of the round. The prices are dual variables of a linear program. There, the mu_i belong to
+the row *a request takes at most one step in each round*.
 
-**Shares.** mu_i = d0 eta times the level of i over the sum of the levels of all requests. Each has
-a level in each cell of some time, and outside it 0. Any levels are valid.
+**Shares.** mu_i is d0 eta * (level of request i) / (sum of the levels of all requests). A request
+has a level in each cell of some time interval, and the level 0 outside it. Any levels are valid.
 
 *Example* with d0 = d1 = 1, d2 = 0 and ample memory: three requests of one prompt token and two
 output tokens arrive at 0. The optimum is 22: two of them in two rounds of 3 s, then the third in
@@ -52,10 +52,10 @@ from t on pays the mean of 4/3 eta, 4 - (t + 1) / 2. Two steps at once take 4 s 
 so V_i = 10: a wait of a second costs 1 and saves 1. The bound is 30 - 12 = 18, where own times give
 12.
 
-**Service levels.** Let being late cost 1 and time nothing. Then V_i is 1, or if that is less, the
-least sum of all that i pays over such sequences that keep its latency limits. The number of late
-requests is at least sum_i V_i less the integral, K times that with K machines: a request on time
-pays V_i at least, a late request counts 1, and payments are bounded as above.
+**Service levels.** Let a late request cost 1 and latency nothing. Then V_i is the least sum of all
+that request i pays, over such sequences that keep its latency limits, but at most 1. The number of
+late requests is at least sum_i V_i less the integral (with K machines, K times the integral): a
+request on time pays V_i at least, a late request counts 1, and payments are bounded as above.
 
 The values V_i are computed from below by `hindsight.prices.round_length_values`, in floats that are
 rounded outward (`hindsight.prices.round_length_rounding`).
@@ -116,7 +116,10 @@ class Shares(NamedTuple):
         return request, np.arange(len(request)) - place[request], place
 
     def split(self, parts: int) -> Shares:
-        """Return levels for cells cut into ``parts``: each part gets level / ``parts``."""
+        """Return the levels after each cell is cut into ``parts`` cells of equal length.
+
+        Each of these cells gets the level of the whole cell, divided by ``parts``.
+        """
         levels = np.repeat(self.levels / parts, parts)
         return Shares(parts * self.first, parts * self.after, levels)
 
@@ -171,8 +174,8 @@ class RoundLengthPrices:
         for field, holds, rule in (
             ("cell", is_power, "it must be a power of two"),
             ("price", are_prices, "every price must be finite and >= 0"),
-            ("gamma", self._are_parts(self.gamma), "each cell has one from 0 to 1"),
-            ("participation", are_shares, "shares in [0, 1], whole levels in cells"),
+            ("gamma", self._are_parts(self.gamma), "each cell must have one number from 0 to 1"),
+            ("participation", are_shares, "shares are in [0, 1], levels whole, in priced cells"),
         ):
             if not holds:
                 rule = f"is not allowed: {rule}"

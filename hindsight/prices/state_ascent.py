@@ -61,10 +61,10 @@ from .states import SCALE, integer_capacities
 
 LARGEST_MEMORY_LIMIT = 255
 """Largest memory limit M, in tokens, for prices of states (m tokens used, r rounds to go). A round
-has (M + 1)^2 prices. The largest total price of states that fit into memory takes M^3 steps."""
+has (M + 1)^2 prices, and finding the states of largest total price that fit takes M^3 steps."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Most state prices ((M + 1)^2 per round), and most costs of starts (one per request and round)."""
+"""Most state prices, (M + 1)^2 per round, and most costs of starts, one per request and round."""
 
 TABLE_STEPS = 301
 """Steps of the first ascent, in which state prices are weighted sums of a few fixed tables."""
@@ -74,11 +74,11 @@ VALUED_EVERY = 10
 gradient. The other evaluations leave out states in which hardly any request is expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""HEATS: temperature of start weights. RATES: step of Adam. (First, last) value, in rounds."""
+"""First and last temperature of start weights; first and last step size of Adam. Unit: rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
-"""Temperature of weights of configurations (sets of states that fit into memory together): first
-its ratio to the temperature of start weights, then its smallest and largest value in rounds."""
+"""Temperature of weights of configurations (sets of states that fit into memory together): its
+ratio to the temperature of start weights, and its smallest and largest value in rounds."""
 
 
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
@@ -170,10 +170,10 @@ class StateAscent:
         self._epochs, self._replicas, self.width = epochs, instance.replicas, 1
         self._threads = threads
         self._map: Any = map if threads == 1 else ThreadPoolExecutor(threads).map
-        # A state table has a fixed number for every state, and a price at every epoch. The price of
-        # a state at an epoch is the sum over the tables of (price of the table at the epoch) *
-        # (number of the table for the state). The variables of this ascent are the prices of the
-        # tables, which are 0 at first.
+        # A state table assigns a fixed number to every state. The variables of this ascent are
+        # prices: one for each table and epoch, at first 0. They determine the prices of states. To
+        # get the price of a state at an epoch, multiply the price of each table at this epoch by
+        # the number that the table assigns to the state, and add up these products.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
@@ -181,9 +181,10 @@ class StateAscent:
         def evaluate(x: FloatArray, heat: float) -> Evaluation:
             """Evaluate the dual function at prices ``x`` of state tables, shape (tables, T).
 
-            The dual function is the lower bound on total latency that prices of states prove. At an
-            epoch (time between two rounds), the price of a state is the sum over the tables of
-            (price ``x`` of the table at the epoch) * (number of the table for the state).
+            The dual function is the lower bound on total latency that prices of states prove. A
+            table assigns a fixed number to every state. At an epoch (time between two rounds), the
+            price of a state is the sum over the tables of (price ``x`` of the table at the epoch) *
+            (number that the table assigns to the state).
             """
             least, mass = self._gibbs(tables.T @ x, heat)
             value = least - self._replicas * float(x.sum())

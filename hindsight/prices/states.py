@@ -1,11 +1,11 @@
 """Integer prices of states per epoch, the lower bound that they prove, and these proofs as data.
 
 *Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 / `SCALE`, charge a request for being in
-state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.prices.state_tables`). From prices y[k,
-tau] >= 0 of tables rho_k they are Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The capacity W_tau is
-the total Q(tau, .) of the heaviest configuration, by the dynamic program of the tables, in
-integers. It is never more than sum_k y[k, tau] D_k when the tables are valid, and it is right
-whether they are or not. With
+state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.prices.state_tables`). They may be computed
+from tables rho_k with prices y[k, tau] >= 0: Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The
+capacity W_tau is the largest total price Q(tau, .) of a configuration. The dynamic program of
+`hindsight.prices.state_tables` computes it in integers. If all tables are valid, W_tau is at most
+sum_k y[k, tau] D_k, but the bound does not need this. With
 
     P_i(t) = SCALE (t + o_i - a_i) + sum_{age = 0}^{o_i - 1} Q(t + age, s_i + age, o_i - age)
 
