@@ -1,1 +1,1 @@
-"""Path relaxation: a graph of sets of running requests, priced and pruned from both ends."""
+"""Path relaxation: graphs whose paths contain all schedules within a limit on total latency."""

@@ -86,18 +86,18 @@ SETS_AT_ONCE = 2_000
 """Largest number of nodes whose predecessors are found between two calls of ``should_stop``."""
 
 TABLE_BYTES = 400_000_000
-"""Approximate size in bytes of `AnonymousStates.tables`. They have largest total prices of requests
-that fit in memory together, among those whose starts the path graph does not record."""
+"""Approximate size in bytes of `AnonymousStates.tables`: largest total prices of requests that fit
+in memory together and whose starts the path graph does not record."""
 
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of `AnonymousStates.tables` computed between two calls of
-``should_stop``, while a graph is built. This assumes that each node needs a table of its own."""
+``should_stop``, while a graph is built. This assumes that each node needs another table."""
 
 MOST_NODES = (1 << 30) - 2
 """Largest number of nodes N of a path graph. The indices of 2 N array entries must fit in int32."""
 
 NEVER = 1 << 50
-"""Cost, above all real ones, that marks starts which no schedule within the latency limit has."""
+"""Cost, above all real costs, of a start that no schedule within the latency limit has."""
 
 
 class TooLargeError(Exception):

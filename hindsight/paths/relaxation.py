@@ -19,8 +19,8 @@ All values are integers. This gives
   schedule found is optimal.
 
 The bound is maximised by Adam on its smoothed form, in which paths have Gibbs weights
-(`hindsight.paths.path_kernels.gibbs_paths`). The gradient is 1 - (mean completions of i). The
-temperature falls during the ascent.
+(`hindsight.paths.path_kernels.gibbs_paths`). Its derivative by u_i is 1 - (mean number of
+completions of request i on a path). The temperature falls during the ascent.
 
 **Sublimation.** If prices alone leave a gap, some requests are *tracked*: nodes also record which
 of these have been started, a tracked request is not started again, and a path may end only when all
@@ -50,21 +50,21 @@ from .graph import PricedInstance, TooLargeError
 from .layers import FAR, Flags, PathGraph
 
 FARTHEST = float(1 << 17)
-"""Largest absolute multiplier of "request i starts once", in rounds. With 2^20 units of cost per
-round, at most 2^15 epochs (times between rounds) and 2^8 completions in each, costs are < 2^60."""
+"""Largest absolute start price (multiplier of "request i starts once") in rounds, of 2^20 units
+each. A path has <= 2^15 epochs with <= 2^8 completions, so its start prices sum to < 2^60 units."""
 
 STEPS_AT_ONCE = 25
 """Number of steps after which the ascent on start prices chooses again the nodes that it uses."""
 
 
 CORE_MARGIN = 7.0
-"""The ascent first uses only nodes on paths that cost at most the least cost plus this (rounds)."""
+"""The ascent first uses nodes on paths at most this many rounds above the least cost of a path."""
 
 CORE_SHARE = 0.5
 """If more than this share of nodes is on paths near the least cost, the ascent uses all nodes."""
 
 SETTLED = 0.02
-"""Start prices have converged if paths start each request 1 +- SETTLED times on average."""
+"""Start prices have converged if requests start 1 - SETTLED to 1 + SETTLED times on average."""
 
 
 class Climb(NamedTuple):
@@ -166,9 +166,9 @@ class PathRelaxation:
         start prices: at these, all remaining nodes are dropped for any limit below the lower bound.
         """
         # To track a request is to record in the nodes whether it has been started. Each call of
-        # `drop` adds a stage with the requests tracked since the call before. But it adds none if
-        # `track` has left no node in the graph. Then the requests of the last call of `track` are
-        # in no stage yet, so the stage ``last`` has them.
+        # `drop` adds a stage with the requests that `track` has added since the previous call of
+        # `drop`. If `track` leaves no node in the graph, `drop` adds no stage. Then the requests of
+        # the last call of `track` are in no stage yet, so the stage ``last`` has them.
         last = PathStage(self.start_prices, (), tuple(self._unrecorded))
         return [*self._steps, last, PathStage(self.start_prices)]
 
