@@ -57,7 +57,7 @@ Label = tuple[str, Any]
 """Name of a variable or constraint of the Pyomo model, and its index, such as ("x", (0, 3))."""
 
 _Rows = tuple[str, Sequence[Any], dict[str, Any], Any, Any]
-"""Rows of one kind: name, indices, matrices by name of variables, lower and upper bounds."""
+"""Rows of one kind: name, indices, coefficient matrices by variable, lower and upper bounds."""
 
 
 def classes_of(

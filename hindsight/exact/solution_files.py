@@ -95,7 +95,7 @@ def _counts(path: str | os.PathLike[str], instance: Instance) -> dict[tuple[int,
         if not (0 <= count <= len(instance) and abs(float(value) - count) <= INTEGRAL):
             raise FileFormatError(path, f"{name} = {value} is not a count of starts", row=row)
     if not counts:
-        advice = "models need symbolic_solver_labels, solutions of HiGHS style 0 or 4"
+        advice = "export with symbolic_solver_labels, write HiGHS solutions in style 0 or 4"
         raise FileFormatError(path, f"has no variable x(i_t) of build_model: {advice}")
     return counts
 

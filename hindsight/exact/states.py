@@ -88,13 +88,13 @@ SearchStatus = Literal["exhausted", "beam", "states", "stopped", "epochs"]
 Found = TypeVar("Found")
 
 DOMINANCE_WINDOW = 200
-"""Only this many cheapest partial schedules of the same requests can dominate another one."""
+"""Each state is compared with at most this many cheapest states with the same started requests."""
 
 PATIENCE = 5_000
 """About this many partial schedules are built between two polls of ``should_stop``."""
 
 ANY = 1 << 40
-"""Default limit on total latency and on numbers of states, too large to matter."""
+"""Default limit on total latency and on numbers of states, so large that it limits nothing."""
 
 
 class SearchOutcome(NamedTuple, Generic[Found]):
