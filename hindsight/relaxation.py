@@ -30,13 +30,13 @@ TOLERANCE = 0.01
 """Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Estimated seconds to build the linear program, per column: a (request, start) or a round."""
+"""Seconds to build a column of the linear program: a pair of request and start, or a round."""
 
 INTERIOR_POINT_FROM = 4_000
 """From this many start variables on, interior point (no crossover) is faster than simplex."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""A later start is added to the linear program if its reduced cost is below -1 times this."""
+"""The linear program is extended by later starts if one has a reduced cost below -1 times this."""
 
 Method = Literal["auto", "lp", "lagrangian"]
 
@@ -55,10 +55,11 @@ def relax(
 
     This is Relax-LP, [W25] Equations (8)-(11), the relaxation of [J25] Equations (1)-(4).
 
-    ``"lp"`` solves the linear program over all starts by HiGHS (`hindsight.exact.program`).
-    ``"lagrangian"`` approaches its value from below by dual ascent in the memory prices, without
-    building the program (`hindsight.rounds.token_relaxation`). It takes instances of any size,
-    stops at the tolerance, the time limit or Ctrl-C, and returns the bound proved so far.
+    The method ``"lp"`` solves the linear program over all starts by HiGHS
+    (`hindsight.exact.program`). The method ``"lagrangian"`` approaches the optimum of this program
+    from below by dual ascent in the memory prices, without building the program
+    (`hindsight.rounds.token_relaxation`). It takes instances of any size. It stops at the
+    tolerance, the time limit or Ctrl-C, and returns the bound proved so far.
 
     For an instance with memory in blocks, both methods use the relaxed instance in tokens
     (`instances.problem.memory_translation.relaxed`). Its bounds and prices also hold for the

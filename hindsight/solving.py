@@ -119,7 +119,7 @@ def solve_in_rounds(
     """
     given, start, is_makespan = problem.source, search.start, problem.goal == "makespan"
     proved: tuple[int, Proof] | None = None
-    # Gaps stay where the makespan is minimised, because it depends on them.
+    # Idle gaps are not removed if the makespan is minimised, because it depends on them.
     moved = CompressedInstance.unmoved(given) if is_makespan else compress(given)
     interval = Interval(replace(problem, source=moved.instance), search)
     with search.clock.listening(), interval.kept_when_interrupted():

@@ -25,22 +25,22 @@ BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 """Estimated bytes of memory and seconds that a path graph needs per node."""
 
 MOST_NODES, SHARE, FIRST_PART = 200_000_000, 0.6, 0.03
-"""`MOST_NODES`: most nodes of a path graph. `SHARE`: one graph may use this share of free
-memory and of the time left. The first graph, of unknown size, may have `FIRST_PART` x that."""
+"""`MOST_NODES`: most nodes of a path graph. `SHARE`: one graph may use this share of free memory
+and of the time left. The first graph, of uncertain size, may use only `FIRST_PART` times that."""
 
 FIRST_NODES, GROWTH, GROWTHS = 300_000.0, 0.05, (0.02, 0.2)
 """`FIRST_NODES`: expected number of nodes of a path graph whose limit on total latency is the lower
 bound from prices, before any graph is built. `GROWTH`: increase of ln(nodes) expected then if the
-limit is one round larger. `GROWTHS`: least and largest value of it as measured on later graphs."""
+limit is one round larger. `GROWTHS`: range of this increase as measured on later graphs."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 LEAST_ROOM, ROOM = 1_000_000, 5.0
-"""A path graph is abandoned at `ROOM` times its expected nodes, but not below `LEAST_ROOM`."""
+"""Most nodes of a path graph: `ROOM` times their expected number, but at least `LEAST_ROOM`."""
 
 BEYOND = 2.0
-"""The whole size of a path graph abandoned at N nodes is estimated as BEYOND * N nodes."""
+"""If a path graph is abandoned at N nodes, its complete size is estimated as BEYOND * N nodes."""
 
 LEAST_STEPS = 32
 """Each path graph covers total latencies up to a limit. The limit exceeds the lower bound by at
@@ -63,8 +63,10 @@ class GraphSearch:
 
     def __init__(self, interval: Interval) -> None:
         self._interval, self._is_tried = interval, False
-        # Reach and nodes of the last graph, and increase of ln(nodes) per round of reach. At first,
-        # these numbers are assumed.
+        # The reach of a path graph is its limit on total latency minus the lower bound from state
+        # prices. ``_reach`` and ``_nodes`` are the reach and the number of nodes of the last graph.
+        # ``_growth`` is the increase of ln(number of nodes) per round of reach. Before the first
+        # graph is built, assumed numbers are used.
         self._reach, self._nodes, self._growth = 0, FIRST_NODES, GROWTH
 
     def nodes(self, reach: float) -> float:

@@ -1,4 +1,6 @@
-"""Minimise total latency without preemption: one table of parts, for every memory and size.
+"""Minimise total latency without preemption, for every memory rule, memory limit and size.
+
+`TotalLatency.run` has the table of the parts of the solve (`hindsight.outcomes.flow`).
 
 **Schedules** come from annealed orders (`hindsight.schedules.orders`), and from beam searches and
 local search (`hindsight.schedules.improving`), which the linear relaxation guides.
@@ -58,7 +60,7 @@ from .program import search_program, starts_left, starts_left_by_states
 from .token_relaxation import TokenRelaxation
 
 MOVES, MOVE_SLICE = 100_000, 10_000
-"""Moves in annealing request orders: `MOVES` in its first run, `MOVE_SLICE` between clock polls."""
+"""Moves of the annealing of request orders: in its first run, and between two clock polls."""
 
 SHARES = {True: 0.05, False: 0.4}
 """Share of the time for ruin and recreate (requests are removed and put back), if there is one
@@ -67,8 +69,8 @@ finds schedules. Key False: memory in blocks, or replicas."""
 
 SEARCHED_STATES, MOST_STATES = 300_000, 1_500_000
 """`SEARCHED_STATES`: most partial schedules that a run of the exact search visits. More visits
-gain less than path graphs. `MOST_STATES`: most partial schedules at an epoch (time between rounds),
-with 64 requests, about a gigabyte. With n requests, the limit is 64 / n times this number."""
+gain less than path graphs. `MOST_STATES`: most partial schedules at an epoch (time between rounds)
+for 64 requests, about a gigabyte. For n requests, the limit is 64 / n times this number."""
 
 FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to close the gap of bounds."""
@@ -82,9 +84,9 @@ FIRST_STEP = 0.002
 
 ASCENT, FIRST_WIDTH = 60, 8
 """`ASCENT`: steps of the first ascent in state prices, at each width. The width is the number of
-consecutive epochs (times between two rounds) with equal prices. It begins at `FIRST_WIDTH`, at most
-at (epochs) / `LEAST_SHARES`, and at 1 for few requests. The ascents halve it until it is 1. With
-width 1 alone, they would take three times as long for almost the same bound."""
+consecutive epochs (times between two rounds) with equal prices. It is first `FIRST_WIDTH`, or
+(epochs) / `LEAST_SHARES` if that is less, or 1 for few requests. The ascents halve it down to 1.
+With width 1 alone, they would take three times as long for almost the same bound."""
 
 LEAST_SHARES = 32
 """Least number of groups of consecutive epochs with equal state prices. With fewer groups, the
@@ -92,36 +94,36 @@ lower bound that the prices prove would be much smaller for instances with few r
 
 SETTLED, FEW_NODES = 0.003, 5_000_000
 """State prices are settled once an ascent raised their lower bound by at most `SETTLED` times the
-upper bound. From then on path graphs raise the bound more than a further ascent, so they are built.
-Earlier they would be several times larger. Still, after the second ascent a graph that is expected
-to have at most `FEW_NODES` nodes is built before prices are settled."""
+upper bound. From then on path graphs raise the bound more than a further ascent, so path graphs are
+built. With earlier prices they would be several times larger. Still, after the second ascent a
+graph that is expected to have at most `FEW_NODES` nodes is built before prices are settled."""
 
 PATIENCE = 3
-"""A solve ends after this many turns in a row that improve no bound. This holds with state
-prices, with replicas or memory in blocks, and no time limit. A turn runs each part once."""
+"""A solve with state prices, no time limit, and replicas or memory in blocks ends after this many
+consecutive turns that improve no bound. A turn runs each part of the solve once."""
 
 RELAXATION_SHARE, GUIDE_SHARE = 0.25, 0.5
 """Shares of the remaining time for the linear relaxation. `RELAXATION_SHARE`: in each turn, without
 state prices. `GUIDE_SHARE`: with state prices, where the relaxation only guides a search."""
 
 LARGEST_BESIDE, MOST_PAIRS = 500_000, 20_000
-"""HiGHS gets no larger integer programs. `LARGEST_BESIDE`: non-zeros in memory constraints,
-while heuristics run too. `MOST_PAIRS`: (request, start, replica) triples, with replicas."""
+"""Limits on integer programs for HiGHS. `LARGEST_BESIDE`: non-zeros in memory constraints, while
+heuristics run too. `MOST_PAIRS`: triples (request, start, replica), with several replicas."""
 
 SEARCH_SHARE, CYCLES = 0.7, 7
 """If HiGHS and heuristics take turns in one thread: `SEARCH_SHARE` is the share of time for HiGHS,
 and `CYCLES` is the number of local-search runs in each turn of the heuristics."""
 
 PROGRAM_SHARE = 0.4
-"""For memory in blocks or replicas: share of the remaining time that HiGHS gets."""
+"""Share of the remaining time for HiGHS, if memory is in blocks or there are several replicas."""
 
 BELOW_SHARE = 0.15
-"""Share of the remaining time that beam search on the single-machine relaxation gets, for memory in
-blocks or replicas. The requests are then placed in the order of the starts that it finds."""
+"""Share of the remaining time for beam search on the single-machine relaxation, if memory is in
+blocks or there are several replicas. Requests are then placed in the order of the starts found."""
 
 FIRST_CYCLES, FIRST_SHARE = 16, 0.1
-"""For memory in blocks or replicas, before the linear relaxation. `FIRST_CYCLES`: number of runs of
-local search. `FIRST_SHARE`: largest share of the remaining time for these runs."""
+"""Local search before the linear relaxation, if memory is in blocks or there are several replicas.
+`FIRST_CYCLES`: its number of runs. `FIRST_SHARE`: its largest share of the remaining time."""
 
 FINE, COARSE, LARGE = 1e-5, 1e-3, 500
 """The linear relaxation counts as solved at this relative accuracy of its bound: `COARSE` for more
@@ -185,19 +187,22 @@ class TotalLatency:
             steps.insert(0, self._anneal)
         share *= self._is_ruined
         self._schedules = Background(interval, search.cores, *steps, share=share)
-        # The linear relaxation, its latest result, and whether this result is accurate enough, or
-        # final.
+        # ``_relaxation`` is the linear relaxation, and ``_relaxed`` its latest result. The flag
+        # ``_is_relaxed`` is True if no more time is spent on the relaxation: its result is accurate
+        # enough, or it cannot be improved.
         self._relaxation: TokenRelaxation | None = None
         self._relaxed: Relaxation | None = None
         self._is_relaxed = False
-        # For each interval to which schedules are offered (that of the solve, or that of the second
-        # thread): its search, and the result of the linear relaxation that guides this search.
+        # Schedules are offered to two `Interval` objects: that of the solve, and that of the second
+        # thread. For each of them, ``_searches`` has the search that offers schedules to it, and
+        # ``_followed`` the result of the linear relaxation that guides this search.
         self._searches: dict[Interval, Improvement] = {}
         self._followed: dict[Interval, Relaxation] = {}
         self._graphs = GraphSearch(interval)
-        # State prices that prove the largest bound so far, with their capacities (defined in
-        # `starts_left_by_states`). This bound, and by how much the last price ascent raised it, in
-        # rounds. Number of price ascents.
+        # ``_root`` has the state prices that prove the largest bound so far, and their capacities
+        # (defined in `starts_left_by_states`). ``_root_bound`` is this bound. ``_gain`` is the
+        # number of rounds by which the last price ascent raised it. ``_ascents`` counts the price
+        # ascents.
         self._root: Any = None
         self._root_bound = self._gain = self._ascents = 0
 
@@ -281,8 +286,9 @@ class TotalLatency:
         """Start the ascent in state prices from the prices of a few state tables.
 
         A state price is what a request pays in a round. It depends on the tokens that the request
-        holds and the rounds that it still runs. The prices of a state table are the same in all
-        rounds. The lower bound that the first prices prove is computed and recorded.
+        holds and the rounds that it still runs, its state. A state table assigns to each state a
+        number, the same in all rounds. The first state prices are weighted sums of a few tables,
+        with weights that depend on the round. The lower bound that they prove is recorded.
         """
         self._ascent = StateAscent(
             self._in_tokens,
@@ -360,9 +366,9 @@ class TotalLatency:
     def _search_graphs(self) -> None:
         """Search path graphs, which contain all schedules up to a total latency as paths.
 
-        They are built once state prices have nearly converged, or if a graph is expected to be
-        small. Prices have converged if the last ascent in them gained little. The first ascent does
-        not show this: its gain is the whole bound.
+        Path graphs are built once state prices have nearly converged, or if a graph is expected to
+        be small. Prices have converged if the last ascent in them raised the bound by little. The
+        first ascent cannot show this, because its gain is the whole bound.
         """
         interval, graphs, root = self._interval, self._graphs, self._root_bound
         is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound
@@ -393,7 +399,7 @@ class TotalLatency:
         search for memory in blocks or replicas. If the linear relaxation has a new result, the next
         call uses it as a guide (`_follow`). Every other call makes ``runs`` runs of local search.
         If ``runs`` is None, the runs end once they gain nothing. But if there is a time limit and
-        the relaxation is solved, they go on until the time limit.
+        the relaxation is solved, the runs continue until the time limit.
         """
         limited = interval.clock.limit_left() is not None
         if interval not in self._searches:

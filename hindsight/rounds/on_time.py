@@ -72,8 +72,8 @@ LARGEST_PROGRAM = 3_000_000
 program only if its memory constraints have at most this many non-zeros."""
 
 ALONE, VOLUMES = "requests alone", "smallest volumes"
-"""Names of two lower bounds on the number of late requests. `ALONE`: requests late even if served
-alone. `VOLUMES`: all but the largest number of requests whose tokens x rounds fit into memory."""
+"""Names of two lower bounds on late requests. `ALONE`: requests that are late even if served alone.
+`VOLUMES`: all but the most requests whose volumes (tokens held x rounds) fit into memory."""
 
 ROOM = 2
 """Idle gaps are shortened. At most ROOM * (output tokens of the requests since the previous gap)
@@ -84,10 +84,10 @@ FIRST_SHARE, STATES_SHARE, SEARCH_SHARE = 0.1, 0.5, 0.3
 `STATES_SHARE`: ascent in state prices. `SEARCH_SHARE`: search before the integer program."""
 
 LATE_ROUNDS = 100
-"""Cost of a late request in the ascent in state prices. Unit: rounds, as for these prices."""
+"""Cost of a late request in the ascent in state prices, in the unit of these prices (rounds)."""
 
 FADES, STATE_STEPS = (1.0, 0.5, 0.25, 0.12, 0.06), 60
-"""State price ascent: in each stage, factor on temperatures and step sizes, and number of steps."""
+"""State price ascent: factor on temperatures and step sizes by stage, and steps per stage."""
 
 
 def close_on_time(interval: Interval, search: Search) -> None:
@@ -171,8 +171,9 @@ class _OnTime:
         self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
-        # Best memory prices so far, and best lower bound from state prices (None if there is none).
-        # They exclude starts from the integer program.
+        # ``_prices`` has the best memory prices so far. ``_late`` is the best lower bound from
+        # state prices, or None if there is none. Starts are excluded from the integer program by
+        # ``_late``, or by ``_prices`` if it is None.
         self._prices = NO_PRICES
         self._late: _Late | None = None
 

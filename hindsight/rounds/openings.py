@@ -57,11 +57,12 @@ def open_latency(interval: Interval, start: Any) -> None:
 
 
 def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
-    """Yield list schedules: first a quick one (`first_schedule`) if there is no schedule yet.
+    """Yield a quick schedule if there is no schedule yet, and then a list schedule for each order.
 
-    The time limit does not stop the quick one, but an interruption by the user does. Then, for each
-    of ``orders``, place the requests in this order, each at the first start that fits on any
-    machine. Once the time is up, only a schedule that takes just a moment is still completed.
+    The quick one is that of `first_schedule`. The time limit does not stop it, but an interruption
+    by the user does. For each of ``orders``, the requests are placed in this order, each at the
+    first start that fits on any machine. Once the time is up, only a schedule that takes just a
+    moment is still completed.
     """
     source, clock = interval.source, interval.clock
     if interval.schedule is None:

@@ -45,8 +45,8 @@ ASCENT, HEAT = 200, 0.03
 first temperature and first step size, in rounds, halved by each later phase."""
 
 BEAM, STATES, MOST_STATES = 300, 20_000, 2_000_000
-"""Most states per round. `BEAM`: in the beam search of phase 0, doubled by each phase. `STATES`: in
-the exact search of phase 0, multiplied by 4 by each phase. `MOST_STATES`: in any search."""
+"""Most states per round, in the first phase, of a beam search (`BEAM`) and an exact search
+(`STATES`). Each further phase doubles `BEAM` and quadruples `STATES`, up to `MOST_STATES`."""
 
 CYCLES, SHARE = 8, 0.3
 """`CYCLES`: number of annealings after which a solve without a time limit ends, if no method can

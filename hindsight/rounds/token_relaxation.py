@@ -37,10 +37,10 @@ COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
 
 STEPS = 200
-"""Largest number of ascent steps in a stage. Each idle stage (see `GAIN`) in a row doubles it."""
+"""Most ascent steps in a stage. It is doubled after each idle stage (`GAIN`), else reset."""
 
 GAIN = 0.05
-"""An ascent stage is idle if it raises the bound by at most this. Unit: tolerance x the bound."""
+"""A stage of the ascent is idle if it raises the bound by at most GAIN * tolerance * bound."""
 
 PATIENCE = 4
 """Number of consecutive idle stages (see `GAIN`) after which the price ascent ends."""
@@ -49,7 +49,7 @@ CERTIFIED_EVERY = 10
 """Number of ascent steps between two computations of the bound in exact arithmetic."""
 
 SETTLED = 1e-6
-"""A stage ends once a step raises the bound by less than this. Unit: tolerance x the bound."""
+"""A stage ends once a step raises the bound by less than SETTLED * tolerance * bound."""
 
 LARGEST_DENOMINATOR = 2**34
 """Largest denominator of rounded prices. Prices are about 1 / M, so rounding costs little."""
@@ -86,7 +86,7 @@ class TokenRelaxation:
         self._certified, self._value = 0, -math.inf
         self._bound: tokens.PriceBound | None = None
         self._ended: Literal["tolerance", "stalled"] | None = None
-        # Number of ascent steps of the present stage.
+        # ``_steps`` is the number of ascent steps so far in the present stage.
         self._steps = 0
         self._solution: tokens.FractionalStarts | None = None
         self._mean_starts: FloatArray | None = None

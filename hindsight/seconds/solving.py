@@ -61,13 +61,13 @@ MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
 
 CELLS, LEVEL_CELLS, MOST_CELLS = 3, 12, 1 << 16
-"""A price cell is an interval of constant price. Its first length is (mean latency) / `CELLS` or,
-with deadlines, (median time from arrival to deadline) / `LEVEL_CELLS`, both approximately.
-`MOST_CELLS`: largest number of price cells from time 0 to the last price."""
+"""A price cell is an interval of constant price. The first cells of a price ascent have a length of
+about (mean latency) / `CELLS` or, with deadlines, (median time from arrival to deadline) /
+`LEVEL_CELLS`. `MOST_CELLS`: largest number of price cells from time 0 to the last price."""
 
 TURNS = 120
 """A price ascent ends at the latest after this many passes over all requests without halving its
-price cells (intervals of constant price). With a time limit, it is 4 times as large."""
+price cells (intervals of constant price). With a time limit, 4 times as many passes are allowed."""
 
 PROBE_TURNS = 3
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
@@ -161,11 +161,11 @@ class _Search:
         self._threads = search.cores
         recomputes = interval.problem.preemption == "recompute"
         self._keys = KeySearch(workload, search.seed, recomputes=recomputes, limits=self._limits)
-        # Two threads: if the goal is total latency, the search for schedules runs in a second one,
-        # even with a single core.
+        # The argument 2 is a number of threads: if the goal is total latency, the search for
+        # schedules runs in a second thread, even on a single core.
         self._schedules = Background(interval, 2, self._find)
-        # A minorant is an affine lower bound on the batch time. Of the price ascents, one for each
-        # minorant, this is the one with the highest estimate of the lower bound on the cost.
+        # There is a price ascent for each minorant, an affine lower bound on the batch time.
+        # ``_best_ascent`` is the one with the highest estimate of the lower bound on the cost.
         self._best_ascent: RoundLengthAscent | None = None
 
     def run(self) -> None:
