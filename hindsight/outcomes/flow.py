@@ -151,12 +151,13 @@ class Background:
         finally:
             self._take()
             self._thread = None
-        # The last schedule from the second thread may have closed the gap of bounds. Then `is_done`
-        # records this as the reason why the solve ends.
+        # The last schedule from the second thread may have made the upper bound equal to the lower
+        # bound. Then `is_done` records this as the reason why the solve ends.
         self._interval.is_done()
 
     def _search(self) -> None:
-        # The second thread has an interval of its own, which puts better schedules into the queue.
+        # The second thread must not change the `Interval` object of the solve. It gets another one,
+        # whose progress callback puts each better schedule into the queue ``_found``.
         clock = Clock(should_stop=self._over.is_set)
         report = Search(clock, progress=lambda _: self._found.append(own.schedule))
         own = Interval(self._interval.problem, report)
@@ -179,7 +180,11 @@ class Background:
             self._thread.result()
 
     def wait(self) -> None:
-        """Offer schedules from the second thread to the solve until the thread or solve ends."""
+        """Wait until the second thread ends or the solve is done.
+
+        Meanwhile, offer each better schedule that the thread finds to the solve. Without a second
+        thread, return at once.
+        """
         thread = self._thread
         while thread is not None and not self._interval.is_done():
             if not wait([thread], SLICE_SECONDS).not_done:
@@ -187,7 +192,7 @@ class Background:
             self._take()
 
     def advance(self) -> None:
-        """Call the first of the functions ``steps``, unless a second thread calls them all."""
+        """Run the first step of the search, unless a second thread runs the steps."""
         if self._thread is None:
             self._steps[0](self._interval)
 

@@ -31,7 +31,7 @@ from .problem import Problem
 from .result import Bound, Progress, Result, StopReason, interval_text, percent, relative_gap
 
 NEAR = 1e-6
-"""Relative gap of the bounds up to which costs in float seconds are also computed exactly."""
+"""Costs in float seconds are computed exactly if the bounds have at most this relative gap."""
 
 
 class Interval:
@@ -270,9 +270,9 @@ class Interval:
     def kept_when_interrupted(self) -> Iterator[None]:
         """Let the solve in the ``with`` block return its bounds when Ctrl-C ends it.
 
-        Ctrl-C raises KeyboardInterrupt in the block. It is caught if a feasible schedule has been
-        found, else it goes on to the caller. If the progress callback raised another exception
-        during the block, this exception is raised again at the end of the block.
+        Ctrl-C raises KeyboardInterrupt in the block. This exception is caught if a feasible
+        schedule has been found, else the caller gets it. If the progress callback raised another
+        exception during the block, that one is raised again at the end of the block.
         """
         try:
             with reported_compilations(self._report_compilation):
