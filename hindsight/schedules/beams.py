@@ -21,7 +21,7 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""The next request is chosen from this many places in the order, from the first unplaced one on."""
+"""A step places a request among this many places of the order, from the first unplaced one on."""
 
 
 class BeamSettings(NamedTuple):

@@ -38,18 +38,18 @@ In smaller regions, too many requests run across a border, and such requests can
 
 FEWEST_LIVES_IN_A_REGION = 2
 """Least mean length of a region (interval of rounds) if threads have one region each. Unit: longest
-plus mean output length. In shorter ones, too many requests run across a border and cannot move."""
+plus mean output length. In shorter regions, many requests run across a border and cannot move."""
 
 IN_A_REGION = 1000
 """Least mean number of requests in a region (interval of rounds) if there are more regions than
-threads. Such regions fit into the processor cache, and smaller ones allow fewer moves."""
+threads. Such regions fit into the processor cache. In smaller regions, fewer moves are possible."""
 
 LIVES_IN_A_REGION = 8
 """Least mean length of a region (interval of rounds) if threads have several regions each. Unit:
 (longest output length + mean output length)."""
 
 SPARE_ROUNDS = 1.3
-"""An annealing may use SPARE_ROUNDS * (rounds of best schedule) + 2 * (longest output) rounds."""
+"""Rounds of an annealing: SPARE_ROUNDS * (rounds of best schedule) + 2 * (longest output)."""
 
 
 ON_TIME = (
@@ -58,14 +58,14 @@ ON_TIME = (
     CycleSettings(20, 10.0, 0.3, 0.01),
     CycleSettings(8, 1.0, 0.08, 0.01, 0.25),
 )
-"""Settings of the annealings, in order, with which `improved` lets more requests be on time."""
+"""Settings of the annealings in each pass of `improved`, in the order in which they run."""
 
 FIRST_MOVES, MOST_MOVES = 50, 12_800
 """`FIRST_MOVES`: moves per request of the first cycle (annealing) with given settings. Each further
 cycle with these settings has twice as many as the one before, but at most `MOST_MOVES`."""
 
 ROUNDS_WITHOUT_GAIN = 3
-"""`improved` ends after so many passes (an annealing with each of `ON_TIME`) without success."""
+"""`improved` ends after this many passes (annealings with all of `ON_TIME`) without a gain."""
 
 
 class RuinAndRecreate:
@@ -157,11 +157,11 @@ class RuinAndRecreate:
     ) -> bool:
         """Build a schedule and offer it: each request in ``order`` takes the first start that fits.
 
-        The mode `IN_TURN` of `hindsight.schedules.timetables.place` is faster: no request starts
-        before the one before it in ``order``. Return whether the cost of the schedule equals the
-        cost of the best one after the call. Return False without an offer if the stop callback
-        ``must_stop`` returned True before all requests were placed, or if the memory profiles would
-        have more than `LONGEST_PROFILE` entries.
+        With the mode `IN_TURN` of `hindsight.schedules.timetables.place`, no request starts earlier
+        than its predecessor in ``order``, which is faster. Return whether the cost of the schedule
+        equals the cost of the best one after the call. Return False without an offer if the stop
+        callback ``must_stop`` returned True before all requests were placed, or if the memory
+        profiles would have more than `LONGEST_PROFILE` entries.
         """
         while self._count * self._rounds <= LONGEST_PROFILE:
             none = np.full(len(order), -1, np.int64)

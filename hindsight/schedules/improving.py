@@ -64,7 +64,7 @@ NOISE = 3.0
 order. Each tail draws the standard deviation of its shifts, in places, between 0 and `NOISE`."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Order annealing: first temperature (a range) and last. Unit: mean output * mean weight."""
+"""Order annealing: range of the first temperature, and last. Unit: mean output x mean weight."""
 
 FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
@@ -81,7 +81,7 @@ EXPLORING = 0.2
 proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends after so many runs in a row with `MOST_MOVES` per request and no gain."""
+"""`Improvement.run` ends after this many longest runs (`MOST_MOVES` per request) without a gain."""
 
 
 class Improvement:
@@ -253,8 +253,9 @@ class Improvement:
     def _anneal_order(self, moves: int) -> None:
         """Anneal the order in which the requests of the best schedule are placed.
 
-        Each thread runs an annealing of its own with ``moves`` moves, from a random first
-        temperature. All start from the best schedule of the solve and offer their best schedules.
+        Each thread runs another annealing with ``moves`` moves and a random first temperature. All
+        annealings start from the best schedule of the solve. Each offers its best schedule to the
+        solve.
         """
         interval, (low, high) = self._interval, ORDER_HEAT
         if len(self._instance) < FEWEST_ORDERED:
