@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drawn_instances import maximum_weight
+from drawn_instances import crowded, maximum_weight
 
+import hindsight
+from hindsight.exact.starts import all_starts
+from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.prices.state_ascent import StateAscent
 from hindsight.prices.state_kernels import SoftMaxima, capacities, soft_capacities
 from hindsight.prices.state_tables import States, ordered_states, state_copies
 from hindsight.prices.states import SCALE, exact_bound, integer_capacities
+from hindsight.rounds.program import starts_left_by_states
 from instances import Instance, generate
 from instances.arrays import FloatArray, IntArray
 
@@ -125,3 +130,17 @@ def test_an_ascent_stops_when_told(begin: str) -> None:
     else:
         ascent_of(instance, 200).improve(10_000, must_stop=lambda: next(asked))
     assert next(asked, None) is None
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("seed", [1, 3])
+def test_starts_of_an_optimal_schedule_are_kept(seed: int, replicas: int) -> None:
+    instance = crowded(3, seed, (6, 6)).replaced(replicas=replicas)
+    interval = Interval(Problem(instance))
+    interval.offer(hindsight.solve(instance, progress=False, threads=1).schedule)
+    makespan = interval.schedule.makespan
+    every = all_starts(instance, makespan).starts
+    kept = starts_left_by_states(interval, StateAscent(instance, makespan).integer_prices(), every)
+    assert sum(map(len, kept)) < sum(map(len, every))
+    begun = instance.arrival_times + interval.schedule.latencies - instance.output_lengths
+    assert all(start in own for start, own in zip(begun.tolist(), kept, strict=True))
