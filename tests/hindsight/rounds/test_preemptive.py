@@ -78,11 +78,11 @@ def test_it_starts_from_schedules_of_both_kinds() -> None:
 
 
 def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def solved(**constants: Any) -> hindsight.Result:
+    def solved(instance: Instance = ELEVEN, **constants: Any) -> hindsight.Result:
         with monkeypatch.context() as patch:
             for name, value in constants.items():
                 patch.setattr(stops, name, value)
-            return hindsight.solve(ELEVEN, preemption="keep")
+            return hindsight.solve(instance, preemption="keep")
 
     # Neither keys nor prices: what lists, output lengths and mean busy times say.
     result = solved(LARGEST_WORK=0, PreemptiveKeys=None)
@@ -95,3 +95,6 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
     # A search that may keep one state has no room for another.
     narrow = solved(MOST_STATES=1, ASCENT=1)
     assert narrow.stop_reason == "size"
+    # What a search of one state leaves open, the four times larger one of the next phase proves.
+    hard = drawn_instance([41, 2], (4, 6), (5, 10), outputs=5, last_arrival=4)
+    assert solved(hard, STATES=1, BEAM=1, ASCENT=1).status == "optimal"
