@@ -6,12 +6,15 @@ from threading import Event, current_thread
 from threading import enumerate as enumerate_threads
 
 import pytest
+from drawn_instances import crowded
 from left_to_graphs import leave_to_graphs
+from tiny_problems import least_total_latency
 
 import hindsight
 from hindsight.outcomes.flow import BACKGROUND
 from hindsight.outcomes.interval import Interval
 from hindsight.paths.graph import TooLargeError
+from hindsight.rounds import latency
 from hindsight.rounds.graphs import GraphSearch
 from hindsight.rounds.latency import TotalLatency
 from hindsight.schedules.orders import OrderSearch
@@ -109,3 +112,15 @@ def test_want_of_memory_beside_graphs_ends_nothing_else(monkeypatch: pytest.Monk
         result = hindsight.solve(instance, PATIENCE, threads=2, method="paths")
         assert result.status == "optimal"
     assert wanted
+
+
+@pytest.mark.parametrize("seed", [4, 9, 11, 17])
+def test_a_search_from_a_poor_schedule_proves_the_optimum(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MOVES", "MOVE_SLICE", "ASCENT"):
+        monkeypatch.setattr(latency, name, 1)
+    instance = crowded(5, seed, (6, 9))
+    result = hindsight.solve(instance, threads=1, method="paths")
+    assert result.best_bound == "state search"
+    assert result.lower_bound == result.upper_bound == least_total_latency(instance)
