@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tiny_problems import least_total_latency
 
 import hindsight
 from hindsight.rounds import stops
-from instances import Instance, PreemptiveSchedule
+from instances import Instance, MemoryRule, PreemptiveSchedule
 
 SMALL = Instance.from_arrays([1, 8], [9, 1], [0, 1], memory_limit=10)
 
@@ -95,6 +96,9 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
     # A search that may keep one state has no room for another.
     narrow = solved(MOST_STATES=1, ASCENT=1)
     assert narrow.stop_reason == "size"
-    # What a search of one state leaves open, the four times larger one of the next phase proves.
-    hard = drawn_instance([41, 2], (4, 6), (5, 10), outputs=5, last_arrival=4)
-    assert solved(hard, STATES=1, BEAM=1, ASCENT=1).status == "optimal"
+    # What a search of one state leaves open, a larger one of a later phase finds and proves.
+    hard = drawn_instance([41, 14], (4, 6), (8, 8), outputs=5, last_arrival=4)
+    hard = hard.replaced(memory_rule=MemoryRule(2))
+    idle = SimpleNamespace(improve=lambda stop: [], cycle=stops.CYCLES)
+    found = solved(hard, STATES=1, ASCENT=1, PreemptiveKeys=lambda *_: idle)
+    assert found.status == "optimal"
