@@ -16,8 +16,10 @@ from instances import (
     InvalidValueError,
     Schedule,
     ServiceLevel,
+    Workload,
     generate,
 )
+from online import AffineTime
 
 INSTANCE = generate("arrival-model-2", 0, n=6)
 
@@ -59,6 +61,18 @@ def test_a_bound_above_a_schedule_and_a_schedule_below_a_bound_are_refused() -> 
     below.prove(best.total_latency + 1, "false")
     with pytest.raises(ScheduleCheckError, match="contradicts"):
         below.offer(best)
+
+
+def test_bounds_in_seconds_are_compared_exactly() -> None:
+    workload = Workload([0, 0], [1, 2], [2, 1], memory_limit=9, batch_time=AffineTime(0.1))
+    interval, little = Interval(Problem(workload)), Fraction(1, 10**12)
+    interval.offer(hindsight.solve(workload, 0, threads=1).schedule)
+    interval.prove(interval.upper_bound - little, "below")
+    assert not interval.is_proved
+    interval.prove(interval.upper_bound, "met")
+    assert interval.is_proved
+    with pytest.raises(ScheduleCheckError, match="contradicts"):
+        interval.prove(interval.upper_bound + little, "above")
 
 
 def test_claims_prove_nothing_and_do_not_exceed_a_schedule(interval: Interval) -> None:
