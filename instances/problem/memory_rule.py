@@ -40,6 +40,10 @@ class MemoryRule:
     ------
     InvalidTypeError, InvalidValueError
         The block size is not a whole number >= 1, or a word is not one of the choices.
+
+    Notes
+    -----
+    A new field makes `memory_translation` raise until its proofs know the field.
     """
 
     block_size: int = ranged(1, minimum=1, maximum=LARGEST_TOKEN_COUNT)
