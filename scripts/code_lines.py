@@ -51,4 +51,5 @@ if __name__ == "__main__":
     print(f"{'code lines':<12}{'now':>8}{'budget':>8}")
     for key, count in found.items():
         print(f"{key:<12}{count:>8,}{budget[key]:>8,}{'  too many' * (count > budget[key])}")
-    sys.exit(any(found[key] > budget[key] for key in found))
+    if any(found[key] > budget[key] for key in found):
+        sys.exit("remove as many, or raise the number in pyproject.toml in its own commit")

@@ -222,7 +222,8 @@ def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
         p99 = [f", p99 {name} {seconds(p50_p99(it)[1])} s" for name, it in known if it is not None]
         yield f"Measured in the log: {floored(on_time)} % on time{''.join(p99)}."
     if count < FEW_REQUESTS and found.today is not None:
-        yield f"Only {count // 100} of {count} requests exceed p99."
+        above = f"Only {count // 100} of {count} requests exceed p99."
+        yield above if count >= 100 else f"Of {count} requests, p99 is the largest value."
     if found.left_out:
         yield "Other requests: a longer --time-limit, or FILE(start_seconds=S, max_requests=N)."
     reasons: dict[str, list[str]] = {}
