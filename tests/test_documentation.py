@@ -328,6 +328,12 @@ def test_every_public_name_has_one_place_in_the_reference() -> None:
     assert {*policy_names()} <= {*re.findall(r"^### (\S+)$", pages, flags=re.MULTILINE)}
 
 
+def test_every_policy_is_in_readme_and_on_a_page_of_policies() -> None:
+    for pages in (["README.md"], ["docs/policies.md", "docs/fluid.md", "docs/continuous-time.md"]):
+        text = "".join((ROOT / page).read_text("utf-8") for page in pages)
+        assert [name for name in policy_names() if f"`{name}`" not in text] == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstring_examples(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

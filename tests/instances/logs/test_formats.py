@@ -29,11 +29,11 @@ from trace_files import read, write
 
 from instances import FileFormatError, read_log, read_trace, read_workload
 from instances.logs import FORMATS
+from instances.logs.formats import DURATIONS, STAMPS
 
 KEPT = sorted(one for one in REQUESTS if one.output)
 EVERY = {**LOGS, **TRACES}
 every_format = pytest.mark.parametrize("kind", EVERY)
-every_log = pytest.mark.parametrize("kind", LOGS)
 
 
 def name_of(kind: str) -> str:
@@ -47,6 +47,15 @@ def refused(path: Path, **options: Any) -> str:
 
 
 # --- good files ---------------------------------------------------------------------------------
+
+
+def test_every_format_has_a_sample_and_a_row_on_its_page() -> None:
+    # Without start times, and in test_field_logs.py.
+    elsewhere = {"sglang-bench", "qwen-bailian"}
+    assert {*map(name_of, EVERY)} | elsewhere == {*FORMATS}
+    page = (Path(__file__).parents[3] / "docs/instances.md").read_text("utf-8")
+    rows = "".join(re.findall(r"^\| `.*?\|", page, re.MULTILINE))
+    assert [name for name in FORMATS if f"`{name}`" not in rows] == []
 
 
 @every_format
@@ -64,19 +73,18 @@ def test_every_format_gives_the_same_requests(tmp_path: Path, kind: str) -> None
     assert ("sorted, 1 out of order" in str(log)) != is_trace
 
 
-@every_log
+@every_format
 def test_what_a_log_measured_is_kept(tmp_path: Path, kind: str) -> None:
-    log = read_log(write(tmp_path, EVERY[kind]))
-    if name_of(kind) == "openai-usage":
+    log, columns = read_log(write(tmp_path, EVERY[kind])), FORMATS[name_of(kind)].columns
+    if not (DURATIONS.keys() | STAMPS) & columns.keys():
         assert np.isnan(log.latencies).all()
         return
     np.testing.assert_allclose(log.latencies, [one.latency for one in KEPT], atol=1e-9)
     np.testing.assert_allclose(log.times_to_first_token, [one.first for one in KEPT], atol=1e-9)
     means = [sum(one.between) / len(one.between) if one.between else np.nan for one in KEPT]
     np.testing.assert_allclose(log.mean_inter_token_times, means, atol=1e-9)
-    has_lists = name_of(kind) in ("vllm-bench", "aiperf", "inference-perf")
     for k, one in enumerate(KEPT):
-        expected = one.between if has_lists else ()
+        expected = one.between if "inter_token_times" in columns else ()
         assert log.inter_token_times[k].tolist() == pytest.approx(expected)
 
 
