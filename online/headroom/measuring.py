@@ -25,11 +25,12 @@ QUICK, QUICK_SHARE = 10.0, 0.6
 """Time limit of a quick answer, in seconds, and the share of it in which its simulations are to
 end. If simulations of all requests would take longer, the answer is for the first requests."""
 
-SHARES = {"simulate": 0.3, "policies": 0.25, "policy": 0.05}
-"""Longest time of each kind of computation, as a share of the time limit."""
+SHARES = {"simulate": 0.3, "policies": 0.25, "policy": 0.05, "bounds": 1.0}
+"""Longest time of each kind of computation, as a share of the time limit; of bounds as a share of
+the time left."""
 
-BOUNDS, FEWEST, REPLICAS = 1.0, 0.5, 0.02
-"""Shares of the time left: for bounds, of it for the fewest replicas, and for another number."""
+FEWEST, REPLICAS = 0.5, 0.02
+"""Shares of the time for bounds: for the fewest replicas, and for another number."""
 
 STOP = 0.95
 """Share of the time limit after which computations stop, so that the answer is ready in time."""
@@ -90,40 +91,46 @@ def measure_headroom(
     if jobs is not None:
         jobs = as_integer(jobs, None, "jobs", minimum=1)
     with Interruption(math.inf) as pressed:
-        work = _Work(question, jobs, progress or (lambda *_: None), pressed)
-        first = time_limit if quick else SHARES["simulate"] * time_limit
-        work.simulate(min(QUICK, first), QUICK_SHARE, jobs or 1)
-        if quick:
-            return work.answer()
-        if work.answer().today:
-            work.say("first answer", work.answer())
-        work.simulate(time_limit, SHARES["simulate"], jobs)
-        with work.clock.within(SHARES["policies"] * time_limit):
-            work.compare(time_limit)
-        with work.clock.within(BOUNDS * work.clock.seconds_left()):
-            work.bound()
-        work.compare(time_limit)
-        return work.answer()
+        said = progress or (lambda *_: None)
+        return Measurement(question, jobs, said, pressed).run(time_limit, quick)
 
 
 @dataclass
-class _Work:
+class Measurement:
     """State of the computation of an answer: tasks, their results, and the clock.
 
     ``whole`` is the question about all requests. ``question`` is the same question about the first
-    requests that there is time for.
+    requests that there is time for. ``shares`` are as in `SHARES`, ``patience`` as `PATIENCE`.
     """
 
     whole: Question
     jobs: int | None
     progress: Progress
     pressed: Interruption
+    shares: Mapping[str, float] = field(default_factory=SHARES.copy)
+    patience: float = PATIENCE
     results: dict[Task, Any] = field(default_factory=dict)
     tasks: dict[Task, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.question = self.whole
         self.clock = Clock(None, self.pressed)
+
+    def run(self, limit: float, quick: bool) -> Headroom:
+        """Simulate and, unless it is to be quick, bound, within ``limit`` seconds."""
+        jobs, first = self.jobs, limit if quick else self.shares["simulate"] * limit
+        self.simulate(min(QUICK, first), QUICK_SHARE, jobs or 1)
+        if quick:
+            return self.answer()
+        if self.answer().today:
+            self.say("first answer", self.answer())
+        self.simulate(limit, self.shares["simulate"], jobs)
+        with self.clock.within(self.shares["policies"] * limit):
+            self.compare(limit)
+        with self.clock.within(self.shares["bounds"] * self.clock.seconds_left()):
+            self.bound()
+        self.compare(limit)
+        return self.answer()
 
     def say(self, text: str, first: Headroom | None = None) -> None:
         """Call ``progress`` with the numbers of tasks, a text, and the first answer if given."""
@@ -218,7 +225,8 @@ class _Work:
     def compare(self, limit: float) -> None:
         """Simulate all policies with exact output lengths, and those that ended with predicted."""
         name, count, today = self.question.baseline, self.question.replicas, self.answer().today
-        longest = max(SHARES["policy"] * limit, PATIENCE * (today.seconds if today else 0.0))
+        needed = self.patience * (today.seconds if today else 0.0)
+        longest = max(self.shares["policy"] * limit, needed)
         for error in dict.fromkeys((0.0, self.question.error)):
             self.do(
                 Serve(one, count, error, time_limit=None if one == name else longest)

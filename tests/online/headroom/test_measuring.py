@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -13,9 +13,10 @@ import hindsight
 import instances
 import online
 from instances import MemoryRule, ServiceLevel, Workload
+from instances.ctrl_c import Interruption
 from online import AffineTime
-from online.headroom import Headroom, Question, measure_headroom, measuring
-from online.headroom.measuring import next_replicas
+from online.headroom import Headroom, Question, measure_headroom
+from online.headroom.measuring import SHARES, Measurement, Progress, next_replicas
 from online.headroom.tables import record
 from online.headroom.tasks import Enclose
 from online.headroom.words import answer_lines, remarks
@@ -27,12 +28,18 @@ SPECS = ["fcfs", "mc-sf"]
 LEVEL = ServiceLevel(latency=4.0)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_searches() -> Iterator[None]:
+def measured(
+    question: Question,
+    limit: float = 200,
+    jobs: int | None = None,
+    progress: Progress = lambda *_: None,
+    patience: float = 2,
+    **shares: float,
+) -> Headroom:
     """Time enough for everything on any machine, and little of it for the searches."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measuring, "BOUNDS", 0.002)
-        yield
+    shares = {**SHARES, "bounds": 0.002, **shares}
+    with Interruption(math.inf) as pressed:
+        return Measurement(question, jobs, progress, pressed, shares, patience).run(limit, False)
 
 
 def conversations(n: int, **machine: Any) -> Workload:
@@ -48,14 +55,14 @@ def workload() -> Workload:
 
 @pytest.fixture(scope="module")
 def found(workload: Workload) -> Headroom:
-    return measure_headroom(Question(workload, proposals=SPECS), 200)
+    return measured(Question(workload, proposals=SPECS))
 
 
 @pytest.fixture(scope="module")
 def fleet() -> Headroom:
     workload = conversations(12, replicas=2)
     question = Question(workload, proposals=["fcfs"], error=0, router="round-robin", level=LEVEL)
-    return measure_headroom(question, 200)
+    return measured(question)
 
 
 def test_runs_are_those_of_the_policies(workload: Workload, found: Headroom) -> None:
@@ -111,13 +118,13 @@ def test_a_quick_answer_has_no_bounds_and_comes_first_otherwise(workload: Worklo
     quick = measure_headroom(question, 200, quick=True, progress=lambda *one: news.append(one))
     assert (quick.best, len(quick.results)) == (None, 5)
     assert [one[3] for one in news] == [None] * len(news)
-    measure_headroom(question, 200, progress=lambda *one: news.append(one))
+    measured(question, progress=lambda *one: news.append(one))
     (first,) = (one[3] for one in news if one[3] is not None)
     assert {*first.results} == {*quick.results}
     assert [one[0] for one in news[6:]] == sorted(one[0] for one in news[6:])
 
 
-def test_of_a_long_log_the_first_requests_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_log_the_first_requests_answer() -> None:
     """All requests would take minutes, so the first ones answer, here and before all others."""
     count = 100_000
     lengths = np.random.default_rng(0).integers(50, 800, (2, count))
@@ -125,7 +132,7 @@ def test_of_a_long_log_the_first_requests_answer(monkeypatch: pytest.MonkeyPatch
     workload = Workload(arrivals, *lengths, memory_limit=20_000, batch_time=TIME)
     question = Question(workload, proposals=["fcfs"], error=0, measured=np.full(count, 5.0))
     news: list[Any] = []
-    found = measure_headroom(question, 10, jobs=1, progress=lambda *one: news.append(one))
+    found = measured(question, 4, 1, lambda *one: news.append(one))
     (first,) = (one[3] for one in news if one[3] is not None)
     assert first.best is None
     for one in (found, first):
@@ -141,15 +148,11 @@ def test_of_a_long_log_the_first_requests_answer(monkeypatch: pytest.MonkeyPatch
             assert one.difference == one.today.mean_latency / 5 - 1
 
 
-def test_what_has_no_time_is_named_and_fails_nothing(
-    workload: Workload, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_no_time_is_named_and_fails_nothing(workload: Workload) -> None:
     hurried = measure_headroom(Question(workload, proposals=SPECS), 0.01)
     assert "best possible" in hurried.unfinished == (*record(hurried)["unfinished"],)
     assert any(one.endswith(": time ran out.") for one in remarks(hurried))
-    monkeypatch.setitem(measuring.SHARES, "policy", 1e-9)
-    monkeypatch.setattr(measuring, "PATIENCE", 0.0)
-    found = measure_headroom(Question(workload), 200)
+    found = measured(Question(workload), patience=0, policy=1e-9)
     assert found.best is not None
     simulated = {"vllm", "vllm(order=shortest-job)"}
     assert {one.policy for one in found.failures} == {*found.question.specs} - simulated
@@ -173,7 +176,7 @@ def test_what_fails_takes_nothing_else_along(
     workload: Workload, found: Headroom, jobs: int
 ) -> None:
     question = Question(workload, proposals=[Broken, "mc-sf"], error=0)
-    broken = measure_headroom(question, 200, jobs=jobs)
+    broken = measured(question, jobs=jobs)
     assert record(broken)["errors"] == ["broken: RuntimeError: no priority"]
     assert [*remarks(broken, details=False)][1:] == [
         "No result of broken: RuntimeError: no priority."
