@@ -28,18 +28,6 @@ from . import timetables
 from .moves import CycleSettings, Work, ruin_and_recreate, work_space
 from .timetables import LONGEST_PROFILE, SEARCH, Timetable, first_state
 
-MOVES_BETWEEN_CUTS = 4096
-"""Number of moves in each region (interval of rounds) after which new regions are drawn. Only then
-the present schedule is compared with the best one so far, and saved if it is better."""
-
-FEWEST_IN_A_REGION = 50
-"""Least mean number of requests in a region (interval of rounds) if threads have one region each.
-In smaller regions, too many requests run across a border, and such requests cannot move."""
-
-FEWEST_LIVES_IN_A_REGION = 2
-"""Least mean length of a region (interval of rounds) if threads have one region each. Unit: longest
-plus mean output length. In shorter regions, many requests run across a border and cannot move."""
-
 IN_A_REGION = 1000
 """Least mean number of requests in a region (interval of rounds) if there are more regions than
 threads. Such regions fit into the processor cache. In smaller regions, fewer moves are possible."""
@@ -98,6 +86,15 @@ class RuinAndRecreate:
         Memory prices of rounds 1, 2, ..., per token and round. Empty until the caller sets them.
         Only cycles with a positive `CycleSettings.weight` use them.
     """
+
+    slices = Slices
+    moves_between_cuts = 4096
+    """Number of moves in each region (interval of rounds) after which new regions are drawn. Only
+    then the present schedule is compared with the best one, and saved if it is better."""
+
+    fewest_in_a_region, fewest_lives_in_a_region = 50, 2.0
+    """Least mean number of requests in a region, and its least mean length in longest plus mean
+    outputs, if threads have one region each. In smaller ones, too many requests cannot move."""
 
     def __init__(
         self, instance: Instance, seed: int = 0, threads: int = 1, last: IntArray | None = None
@@ -198,7 +195,7 @@ class RuinAndRecreate:
     def cycle(self, settings: CycleSettings, moves: int, must_stop: Callable[[], bool]) -> bool:
         """Anneal from the best schedule, and replace it by a better one.
 
-        The present schedule is compared with the best one after every `MOVES_BETWEEN_CUTS` moves in
+        The present schedule is compared with the best one after every `moves_between_cuts` moves in
         each region (interval of rounds).
 
         Parameters
@@ -221,7 +218,8 @@ class RuinAndRecreate:
             return False
         rounds = self._needed_rounds()
         table, cost = self._table(self.starts, self.machines, rounds), self.cost
-        sums, regions, done, slices = self._price_sums(rounds), self._regions(table), 0, Slices()
+        sums, regions = self._price_sums(rounds), self._regions(table)
+        done, slices = 0, self.slices()
         each = -(-moves // len(regions))
         spaces = [work_space(settings.most, len(self.starts)) for _ in self._states]
         scaled = settings._replace(
@@ -235,7 +233,7 @@ class RuinAndRecreate:
                     Work(table, space, *region, *sums, each, scaled)
                     for region, space in zip(regions, spaces, strict=False)
                 ]
-                until = min(each, done + MOVES_BETWEEN_CUTS)
+                until = min(each, done + self.moves_between_cuts)
                 while done < until and not must_stop():
                     with slices.next(until - done) as length:
                         last = done + length
@@ -294,7 +292,8 @@ class RuinAndRecreate:
         """
         starts, (_, rounds) = table.starts, table.profiles.shape
         lives = self._rounds_of(self.starts) / (self._longest_output + self._mean_output)
-        fewest = min(len(starts) // FEWEST_IN_A_REGION, int(lives / FEWEST_LIVES_IN_A_REGION))
+        most = len(starts) // self.fewest_in_a_region
+        fewest = min(most, int(lives / self.fewest_lives_in_a_region))
         near = min(len(starts) // IN_A_REGION, int(lives / LIVES_IN_A_REGION))
         count = 1 if self._are_optional else max(1, min(self._most_threads, fewest), near)
         while len(self._states) < count:

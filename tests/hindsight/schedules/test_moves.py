@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from strategies import instances, schedules
 
 from hindsight.runtime.clock import never
-from hindsight.schedules import cycles as module
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.lists import one_after_another
 from hindsight.schedules.moves import CycleSettings, Work, ruin_and_recreate, work_space
@@ -63,16 +62,6 @@ def assert_sound(instance: Instance, search: Watched) -> None:
         instance.weights @ (instance.arrival_times - instance.output_lengths)
     )
     assert Schedule(instance, best).is_feasible
-
-
-@contextmanager
-def every_request_its_region() -> Iterator[pytest.MonkeyPatch]:
-    """As many threads as are asked for, however few requests there are; cuts come soon."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FEWEST_IN_A_REGION", 1)
-        patch.setattr(module, "FEWEST_LIVES_IN_A_REGION", 1e-6)
-        patch.setattr(module, "MOVES_BETWEEN_CUTS", 16)
-        yield patch
 
 
 cycle_settings = st.builds(
@@ -150,16 +139,15 @@ class ForcedSlices:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_threads_and_slices_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_slices_change_nothing(threads: int) -> None:
     instance = crowd(1, n=240)
-    monkeypatch.setattr(module, "MOVES_BETWEEN_CUTS", 700)
     prices = np.arange(300, 0, -1) / 10_000
     reached = []
     for repeat in range(6):
-        if repeat:
-            monkeypatch.setattr(module, "Slices", lambda repeat=repeat: ForcedSlices(repeat))
         search = begun(instance, threads=threads)
-        search.prices = prices
+        search.moves_between_cuts, search.prices = 700, prices
+        if repeat:
+            search.slices = lambda repeat=repeat: ForcedSlices(repeat)
         for weight in (1.0, 0.0):
             assert search.cycle(CycleSettings(weight=weight, hot=0.5), 6_000, never)
         assert_sound(instance, search)
@@ -170,15 +158,15 @@ def test_threads_and_slices_change_nothing(threads: int, monkeypatch: pytest.Mon
     assert other.starts.tolist() != reached[0][1]
 
 
-def test_a_stopped_cycle_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_cycle_keeps_what_it_found() -> None:
     instance = crowd(4)
-    monkeypatch.setattr(module, "Slices", lambda: ForcedSlices(1))
     polls = iter([False] * 9)
     search = begun(instance)
+    search.slices = lambda: ForcedSlices(1)
     before = search.cost
     assert not search.cycle(CycleSettings(), 10**9, lambda: next(polls, True))
     # Before the first cut, when nothing but the stop makes it look.
-    assert 9 <= search.moves < module.MOVES_BETWEEN_CUTS
+    assert 9 <= search.moves < search.moves_between_cuts
     assert search.cost < before
     assert_sound(instance, search)
     made, reached = search.moves, search.cost
@@ -236,9 +224,11 @@ def test_any_axes_leave_a_sound_state(data: st.DataObject) -> None:
     rule = MemoryRule(block_size=data.draw(st.sampled_from((1, 2))))
     loose = Instance(schedule.instance.requests, 2 * schedule.instance.memory_limit + 4)
     instance = loose.replaced(memory_rule=rule).replaced(replicas=data.draw(st.integers(1, 3)))
-    with every_request_its_region():
-        threads = data.draw(st.integers(1, 3)) if last is None and instance.replicas == 1 else 1
+    threads = data.draw(st.integers(1, 3)) if last is None and instance.replicas == 1 else 1
     search = Watched(instance, 7, threads, last=last)
+    # As many threads as are asked for, however few requests there are; cuts come soon.
+    search.fewest_in_a_region, search.fewest_lives_in_a_region = 1, 1e-6
+    search.moves_between_cuts = 16
     search.place(np.array(data.draw(st.permutations(range(len(instance))))))
     for _ in range(2):
         before = search.cost
@@ -246,8 +236,7 @@ def test_any_axes_leave_a_sound_state(data: st.DataObject) -> None:
             numerators = data.draw(st.lists(st.integers(0, 9), max_size=60))
             search.prices = np.array(numerators) / 8
         if search.cost:
-            with every_request_its_region():
-                search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 90)), never)
+            search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 90)), never)
         assert_feasible(search.table)
         search.offer(*search.shift_left(search.starts, search.machines, never))
         assert_feasible(search.table)
