@@ -159,17 +159,12 @@ def test_no_policy_can_hang_the_simulator(
     assert limit is None or run.rounds_run <= limit
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """5 decisions at an epoch beyond the queue, 5 + 2 lifetimes of rounds."""
-    monkeypatch.setattr(loop, "IDLE_EPOCHS", 5)
-    monkeypatch.setattr(loop, "FRUITLESS_LIFETIMES", 2)
-
-
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("waiting", [1, 2])
+@pytest.mark.parametrize("waiting", [150, 151])
 def test_decisions_at_one_epoch_run_out(waiting: int) -> None:
-    """In continuous time nothing passes while all is held and one is swapped for another."""
+    """In continuous time nothing passes while all is held and one is swapped for another.
+
+    They are so many that no batch comes back often enough to be a loop.
+    """
 
     def rule(policy: Any, state: Any) -> Decision:
         chosen = [policy.waiting[0]]
@@ -181,24 +176,24 @@ def test_decisions_at_one_epoch_run_out(waiting: int) -> None:
     instance = Instance.from_arrays([1] * count, [2] * count, memory_limit=9)
     run = online.simulate(Workload.from_instance(instance, AffineTime(1.0)), Scripted(rule))
     # One decision at the first epoch; at the second the queue is ``waiting`` long.
-    assert (run.status, run.decisions) == ("livelock", 1 + 5 + waiting)
+    assert (run.status, run.decisions) == ("livelock", 1 + loop.IDLE_EPOCHS + waiting)
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("arrival", [0, 3])
 def test_rounds_without_progress_run_out(arrival: int) -> None:
     """A lifetime is a prompt of 2 and an output of 3; progress is counted from the arrival."""
     policy = Scripted(lambda p, s: again(s))
     run = online.simulate(Instance.from_arrays([2], [3], [arrival], memory_limit=9), policy)
     assert run.status == "stalled"
-    assert policy.asked == [arrival + r for r in range(5 + 2 * (2 + 3) + 1)]
+    rounds = loop.IDLE_EPOCHS + loop.FRUITLESS_LIFETIMES * (2 + 3)
+    assert policy.asked == [arrival + r for r in range(rounds + 1)]
 
 
-@pytest.mark.usefixtures("impatient")
 def test_waiting_for_a_late_arrival_is_no_loop() -> None:
     rule = Scripted(lambda p, s: start_all(p, s) if len(p.waiting) == 2 else again(s))
-    run = online.simulate(Instance.from_arrays([1, 1], [1, 1], [0, 100], memory_limit=9), rule)
-    assert run.completion_rounds.tolist() == [101, 101]
+    late = 2 * loop.IDLE_EPOCHS
+    run = online.simulate(Instance.from_arrays([1, 1], [1, 1], [0, late], memory_limit=9), rule)
+    assert run.completion_rounds.tolist() == [late + 1] * 2
 
 
 # --- loops of evictions ------------------------------------------------------------------------
