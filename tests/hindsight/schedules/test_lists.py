@@ -5,14 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from brute_force import memory_in_round
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import instances as drawn
 
 import hindsight
-from hindsight.schedules import cycles
 from hindsight.schedules.cycles import RuinAndRecreate
 from hindsight.schedules.lists import first_schedule, list_orders, one_after_another
 from hindsight.schedules.timetables import IN_TURN, SEARCH
@@ -70,9 +68,9 @@ def orders_of(instance: Instance) -> list[np.ndarray]:
     return list(list_orders(instance).values())
 
 
-def test_many_rounds_leave_one_request_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = generate("arrival-model-2", 1, n=20)
-    monkeypatch.setattr(cycles, "LONGEST_PROFILE", 10)
+def test_many_rounds_leave_one_request_after_another() -> None:
+    """All fit side by side, but their memory profile would be too long."""
+    instance = Instance.from_arrays([1] * 3, [10**8] * 3, memory_limit=10**9)
     assert hindsight.best_list_schedule(instance) == one_after_another(instance)
 
 

@@ -10,8 +10,7 @@ import hindsight
 from hindsight import build_model
 from hindsight.exact.pyomo_model import model_size
 from hindsight.exact.starts import latest_starts
-from hindsight.schedules import timetables
-from instances import Instance, MemoryRule, ServiceLevel
+from instances import Instance, MemoryRule, Request, ServiceLevel
 from instances.service_level import limits_of
 
 
@@ -71,32 +70,28 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_late_requests_run_at_the_end_where_rounds_are_too_many(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_requests_run_at_the_end_where_rounds_are_too_many(seed: int) -> None:
+    """The last request comes so late that a memory profile would be too long."""
     rng = np.random.default_rng(seed)
     instance = drawn_instance(seed)
-    levels = drawn_levels(rng, len(instance))
-    monkeypatch.setattr(timetables, "LONGEST_PROFILE", 0)
-    found = hindsight.solve(instance, goal=hindsight.OnTime(levels, "serve"))
+    levels = [*drawn_levels(rng, len(instance)), ServiceLevel(latency=1)]
+    whole = instance.replaced(requests=[*instance.requests, Request(10**8, 1, 1)])
+    found = hindsight.solve(whole, goal=hindsight.OnTime(levels, "serve"))
     assert found.schedule.is_feasible
-    assert int(found.schedule.on_time(levels).sum()) >= most_on_time(instance, levels)
+    assert int(found.schedule.on_time(levels).sum()) >= most_on_time(instance, levels[:-1]) + 1
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_late_requests_run_after_all_others_where_rounds_are_too_many(
-    replicas: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_requests_run_after_all_others_where_rounds_are_too_many(replicas: int) -> None:
     """Beyond an idle gap too: those of the first block wait until the second is served."""
-    monkeypatch.setattr(timetables, "LONGEST_PROFILE", 0)
     long = 20
     first, later = 2 * replicas, 3 * replicas
-    arrivals = [0] * first + [4 * long * replicas + 2] * later
-    n = first + later
+    arrivals = [0] * first + [4 * long * replicas + 2] * later + [10**8]
+    n = first + later + 1
     instance = Instance.from_arrays(
         [1] * n, [long] * n, arrivals, memory_limit=long + 1, replicas=replicas
     )
     goal = hindsight.OnTime(ServiceLevel(latency=long), "serve")
     found = hindsight.solve(instance, 5, goal=goal, threads=1)
     assert found.schedule.violations() == []
-    assert found.lower_bound == 2 * replicas
+    assert found.lower_bound == 2 * replicas + 1
