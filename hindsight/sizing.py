@@ -86,8 +86,8 @@ class _Bisection:
     def numbers(self) -> Iterator[Any]:
         """Yield numbers to try as long as there is time, but at least one.
 
-        In turn, one number is chosen to raise the lower bound on the least number with which enough
-        requests can be on time, and one to reduce the upper bound.
+        The least sufficient number is the least one with which enough requests can be on time.
+        Numbers are chosen in turn to raise the lower bound on it and to reduce the upper bound.
         """
         if math.isinf(self.high):
             yield self.low
@@ -159,8 +159,8 @@ def solve_tail(stated: Problem, search: Search) -> Result:
             times: Any = found.schedule.latencies
             if goal.of == "first_token":
                 times = found.schedule.first_token_times - problem.arrival_times
-            # The quantile of the times in the schedule found: the ``needed``-th smallest. It is an
-            # integer in rounds, or a float in seconds.
+            # ``reached`` is the quantile of the times in the schedule found: the ``needed``-th
+            # smallest time. It is an integer in rounds, or a float in seconds.
             reached = np.sort(times)[needed - 1].item()
             if reached < bisection.high:
                 best, bisection.high = found.schedule, reached

@@ -237,8 +237,8 @@ class Building:
         self.followed = sorted([*proof.followed, *self.added])
         # `known` has the requests whose remaining rounds are stored for each base (the state at the
         # start of an epoch). Followed requests are those whose runs the graph records. If this
-        # stage adds some, `known` has all followed requests, old and added. Otherwise it has the
-        # requests `tracked`: from this stage on, the graph records whether they have been started.
+        # stage adds followed requests, `known` has all followed requests, old and added. Otherwise
+        # `known` has the requests of which the graph newly records whether they have been started.
         self.known = self.followed if self.added else self.tracked
         self.row = {i: k for k, i in enumerate(self.known)}
         others = [i for i in range(len(proof.rows)) if i not in {*self.followed}]

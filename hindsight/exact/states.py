@@ -18,24 +18,27 @@ requests first would not be valid: the longer one need not fit where the shorter
 of all requests that start at tau including i, exceeds the budget. This is valid because the slack
 of tau and the requests left unstarted add >= 0 to the bound.
 
-Bound and fixing prune all that *start windows* and *precedences* derived from prices would prune.
-Let B be the bound of the empty schedule, x_i(t) = P_i(t) - u_i(0) >= 0 for t >= a_i, and c the
-budget - B. Then SCALE * TEL >= B + sum_i x_i(t_i), so in every schedule within the budget x_i(t_i)
-<= c, which fixes the earliest and the latest start of i, and x_i(t_i) + x_j(t_j) <= c, which proves
-that i starts no later than j if all t_j < t_i have a larger sum. The bound at tau is B + sum over
-started of x_i(t_i) + sum over unstarted of min over t >= tau of x_i(t) + past slacks, all of them
->= 0. So a start with x_i(tau) > c is not made (with it the bound is >= B + x_i(tau)); a state at
-tau with i unstarted past its latest start is pruned by its bound; and so is one with j started and
-i, which may start no later, unstarted: its bound is >= B + x_j(t_j) + x_i(t) for some t >= tau >
-t_j.
+Bound and fixing also prune everything that two other rules derived from prices would prune: *start
+windows* (an earliest and a latest start of each request) and *precedences* (request i starts no
+later than j). Let B be the bound of the empty schedule, D = SCALE * budget - B, and x_i(t) =
+P_i(t) - u_i(0) >= 0 for t >= a_i. Then SCALE * TEL >= B + sum_i x_i(t_i). So in every schedule
+within the budget, x_i(t_i) <= D, which gives the start window of i. Moreover x_i(t_i) + x_j(t_j) <=
+D, which proves a precedence if the sum exceeds D for all t_j < t_i. The bound at tau is B + (sum of
+x_i(t_i) over started requests) + (sum over unstarted requests of min over t >= tau of x_i(t)) +
+(past slacks), and none of the sums is negative. So three things follow:
+
+* a start with x_i(tau) > D is not made, because the bound is at least B + x_i(tau) with it;
+* a state at tau in which i has not started by its latest start is pruned by its bound;
+* a state in which j has started before i is pruned if i must start no later than j: its bound is at
+  least B + x_j(t_j) + x_i(t) for some t >= tau > t_j.
 
 **Merge.** Two states at tau with the same started set and the same memory in later rounds have the
-same completions, at the same additional cost; the cheaper one stays.
+same completions, at the same additional cost. The cheaper one stays.
 
-**Dominance.** Of two states at tau with the same started set, let c cost no more than b and hold no
-more memory than b in any later round. Every completion of b is one of c: the requests left are the
-same, and in every round after tau the memory of c plus theirs is at most that of b plus theirs. So
-b may go.
+**Dominance.** A state at tau is removed if another state at tau has the same started set, costs no
+more, and holds no more memory in any later round. Every completion of the removed state also
+completes the other one: the requests left are the same, and the other state leaves them at least as
+much memory in every round after tau.
 
 **Why all rules are sound together.** Assume that the budget is at least the optimum. *Claim*: at
 every epoch tau, until an optimal schedule has been found, some kept state is the prefix of an
@@ -62,12 +65,13 @@ found is optimal.
 
 All arithmetic is on integers.
 
-(Sharper bounds were tried and dropped. Bounds from starts that fit together with the active
-requests, and from the slack of the memory these leave free: a tenth fewer states at twice the time.
-Capacities of the requests that can run within the start windows: the same at n = 15 and 20, better
-by 0.015 of 9241 rounds at n = 50. Pruning branches by what skipped requests add to the bound: no
-faster. Dominance between different started sets: no state removed. Removing states of which every
-completion has a cheaper variant: a tenth fewer states, and no further proof.)
+**Tried and dropped.** Bounds from starts that fit together with the active requests, and from the
+slack of the memory that these leave free, gave a tenth fewer states in twice the time. Capacities
+of only the requests that can run within their start windows gave the same bound for 15 and 20
+requests, and a bound higher by 0.015 of 9241 rounds for 50. Pruning branches by the amount that
+skipped requests add to the bound was not faster. Dominance between different started sets removed
+no state. Removing states whose completions all have cheaper variants gave a tenth fewer states, and
+no further proof.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A part improves schedules or lower bounds, such as beam search, memory prices or an integer program.
 Each kind of problem has a table of its parts (`hindsight.rounds`, `hindsight.seconds.solving`).
 `run_turns` runs them. `Background` runs searches for schedules at the same time as a part that
-computes lower bounds. With two threads, they run in the second one. With one thread, they take a
-share of the time: the stop callback of the part also runs steps of the search.
+computes lower bounds. With two threads, the searches run in the second thread. With one thread,
+they take a share of the time: the stop callback of the part also runs steps of the searches.
 
 Compiled loops and HiGHS release the GIL, so both threads run at the same time. Only the main thread
 may change the interval of the solve and call the user's callbacks. So the background search puts

@@ -38,8 +38,9 @@ So the total is at least that of shortest remaining processing time first, which
 **Mean busy times.** Let B_i be the mean time of i's charges. The sum of the B_i on one machine is
 least when the job of smallest p_i is served at any time, preempting (Goemans, 1997: exchange two
 pieces; serving j for i over a moment changes the sum by 1/p_j against 1/p_i). And C_i - B_i is at
-least what rounds back to back at their shortest give, m_i: without chunks, C_i minus the middle of
-r_k is at least half of r_k's shortest length and those of all later steps.
+least m_i, its value if i's rounds have their shortest lengths and follow one another without a
+pause: without chunks, C_i minus the middle of r_k is at least half of r_k's shortest length plus
+the shortest lengths of all later steps.
 
 *Lemma (chunks).* A chunked prompt has no smaller sum of charge x (end of r_1 - middle of the round)
 than a whole one. *Proof.* Merge the last two chunks, c1 and c2, of lengths L1 >= d0 + d1 c1
@@ -48,7 +49,8 @@ Earlier chunks come closer to the end, as L1 + L2 >= L. The charges of the two g
 
     2 d1 c1 (L2 + L1 / 2) + (d1 c2 + e (s + 1)) L2   before,  (d1 (c1 + c2) + e (s + 1)) L   after,
 
-the former least at the least L1 and L2. There L2 - L = -d1 c1 and L1 + L2 - L = d0, so that
+where the sum before is least at the least L1 and L2. At these, L2 - L = -d1 c1 and L1 + L2 - L =
+d0, so that
 before - after = d1 c1 (L2 + d0 - d1 c2 - e (s + 1)) = d1 c1 (2 d0 - d0 (s + 1) / M), which is not
 negative as s + 1 <= M. Repeat until one chunk is left. []
 
@@ -174,8 +176,7 @@ def _serve(jobs: Sequence[_Job], *, remaining: bool) -> Iterator[tuple[int, int,
             heapq.heappop(waiting)
         elif remaining:
             # The job just served, i, had the least remaining time of all waiting jobs, and now has
-            # even less. So it stays on top of the heap ``waiting``, and only this entry is
-            # replaced.
+            # even less. So job i stays on top of the heap ``waiting``. Replace only its entry.
             waiting[0] = (left[i], i)
 
 

@@ -384,8 +384,8 @@ class RoundLengthAscent:
         slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
         rate = (RATE if self.deadlines is None else FAST_RATE) / slower
         # ``turning`` is the ratio of the step size for the logits of gamma and attendance to that
-        # for log prices. With deadlines it is smaller: large steps would let gamma jump between 0
-        # and 1 from one row of cells to the next, and then prices prove a weak bound.
+        # for log prices. With deadlines this ratio is smaller: large steps would let gamma jump
+        # between 0 and 1 from one row of cells to the next, and then prices prove a weak bound.
         turning = 3 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate

@@ -28,16 +28,16 @@ configurations are soft (`hindsight.prices.state_kernels`). With Q its gradient 
 
     mass(tau, p) under the Gibbs starts  -  K z(tau, p) under the Gibbs configurations,
 
-and both terms are computed exactly. With y the gradient is what the Gibbs starts use of each table,
+and both terms are computed exactly. The gradient by y is the use of each table by the Gibbs starts,
 minus K. Adam follows the gradient, with prices projected to >= 0, while the temperatures fall.
 Prices are 0 from epoch T on, where P_i only grows: the minimum is over a_i .. T, and no horizon is
 assumed. `hindsight.prices.states` evaluates the bound in integers, so rounding errors of the
 ascent cannot make it wrong.
 
-*From coarse to fine.* Equal prices in w consecutive epochs are prices like others, so L bounds the
-optimum as before. Their W_tau is equal too: an iteration searches for one heaviest configuration
-instead of w, which is most of its work, and a step moves w epochs the same way. So an ascent gains
-most for its time if it begins with a large w, and halves it as it goes on.
+*From coarse to fine.* If prices are equal in w consecutive epochs, W_tau is equal too. An iteration
+then searches for one heaviest configuration instead of w, and this search is most of its work. A
+step moves the prices of w epochs in the same way. So an ascent gains most for its time if it begins
+with a large w and halves it later. L is a bound for such prices as for all others.
 """
 
 from __future__ import annotations
@@ -219,9 +219,9 @@ class StateAscent:
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
         # ``_count`` is the number of evaluations of the dual function so far in this stage. The
-        # first one computes the value as well as the gradient. It also sets `_maxima`, the maxima
-        # of the total price of states that fit into memory together, to exact ones. The soft maxima
-        # of the last stage may be far off, because the prices may have changed since then.
+        # first evaluation computes the value as well as the gradient. It also sets `_maxima`, the
+        # maxima of the total price of states that fit into memory together, to exact maxima. The
+        # soft maxima of the last stage may be far off, because prices may have changed since then.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)

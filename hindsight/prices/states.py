@@ -21,8 +21,8 @@ epoch tau, is >= 0, as the active states form a configuration. Hence
 
 and TEL is an integer, so the bound may be rounded up. From t = T on, P_i is free of prices and
 grows by SCALE per round: the minimum over *all* starts is that over a_i .. max(a_i, T), and no
-horizon is assumed. Of K replicas, what is active on each is a configuration, so K W_tau takes the
-place of W_tau.
+horizon is assumed. With K replicas, the active states on each replica form a configuration, so
+K W_tau replaces W_tau.
 """
 
 from __future__ import annotations

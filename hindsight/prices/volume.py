@@ -110,10 +110,10 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
         full, then = now // limit, (now + units) // limit
-        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``, and
-        # add the round number of each unit to its entry of ``weighted``. A unit served in round
-        # full + 1 + j adds full + 1 and j, for j = 0 .. begun. Rounds with j = 1 .. begun - 1 serve
-        # ``limit`` units each, and the round with j = begun > 0 serves now - then * limit units.
+        # Serve ``units`` of the volume (tokens held, summed over rounds) of request ``index``. Add
+        # the round number of each unit, full + 1 + j with j = 0 .. begun, to ``weighted[index]``.
+        # Rounds with j = 1 .. begun - 1 serve ``limit`` units each. If begun > 0, the round with
+        # j = begun serves now - then * limit units.
         begun = then - full
         weighted[index] += units * (full + 1) + limit * (begun * (begun - 1) // 2)
         now += units
@@ -183,7 +183,7 @@ def filling_prices(filling: VolumeFilling) -> FloatArray:
     prices = np.zeros(len(falls))
     # For each full round ``falls`` has the amount by which the price falls from this round to the
     # next one, and 0 for other rounds. Consecutive full rounds end before a round of price 0. So
-    # the price of each is the sum of the falls from this round to the last of them.
+    # the price of a full round is the sum of the falls from it to the last consecutive full round.
     edges = np.flatnonzero(np.diff(falls > 0, prepend=False, append=False)).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         prices[begin:end] = np.cumsum(falls[begin:end][::-1])[::-1]

@@ -25,9 +25,9 @@ together on a replica form a configuration that fits into its memory. So the req
 pay at most K times the price of the most expensive configuration.
 
 Annealing, price ascents and exact searches count moves, steps and states, not seconds. So a solve
-with these alone repeats the same steps on every computer. Ruin and recreate has a share of the
-time, and with two threads schedules of more than a few requests improve in the second one. Then the
-steps depend on the computer. All bounds are proved.
+that uses nothing else repeats the same steps on every computer. The steps depend on the speed of
+the computer if ruin and recreate runs, which has a share of the time, or if schedules improve in a
+second thread. All bounds are proved.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ output lengths and mean busy times (`hindsight.rounds.openings`), then from a pr
 each round, from a table of prices by the tokens held if it is small enough, and from the state
 search within growing budgets. All are computed in exact integers, for the single-machine
 relaxation. Every schedule of the problem is feasible there. With two threads, sort keys are
-annealed in the second one.
+annealed in the second thread.
 """
 
 from __future__ import annotations

@@ -124,8 +124,9 @@ class TokenRelaxation:
         self._offer(prices)
         # The volume relaxation serves each request's memory in any rounds after its arrival. It
         # ignores that the request runs for o consecutive rounds. So if requests arrive at different
-        # times, its prices are too high. If all prices are multiplied by one factor, the bound is a
-        # concave function of this factor. So halve the prices as long as the bound rises.
+        # times, the prices of this relaxation are too high. If all prices are multiplied by one
+        # factor, the bound is a concave function of the factor. So halve the prices as long as the
+        # bound rises.
         while not self.clock.must_stop() and self._offer(prices / 2):
             prices /= 2
         volumes = instance.prompt_lengths + instance.output_lengths / 2

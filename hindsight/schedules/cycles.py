@@ -114,8 +114,8 @@ class RuinAndRecreate:
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
-        # Take more rounds if requests may be left out: a request that finds no start at which it
-        # ends within these rounds is then left out, and the number of rounds is not doubled.
+        # If requests may be left out, give the memory profiles more rounds: a request that finds no
+        # start at which it ends within these rounds is left out, and their number is not doubled.
         rounds = int(arrival.max()) + (2 if last is None else 4) * (volume + self._longest_output)
         self._rounds = min(self._most_rounds, rounds + 2)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]

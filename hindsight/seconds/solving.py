@@ -323,8 +323,8 @@ class _Search:
             # arrival until ``allowance`` seconds later, which is shortly after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
         # Compute a lower bound on the least cost V_i of each request i, with its payments, in order
-        # of output length. A finer grid raises each bound by about the same share. But for long
-        # outputs it takes longer to compute, so short outputs come first.
+        # of output length. A finer grid raises each bound by about the same share. But a bound
+        # takes longer to compute for a long output, so short outputs come first.
         order = np.argsort(workload.output_lengths, kind="stable")
         for step, size, spread in grids(minorant, prices):
             if float(a.max()) > LATEST * step:
