@@ -41,8 +41,8 @@ from instances.arrays import IntArray, RequestColumns
 Keys = npt.NDArray[np.uint64]
 
 MOST_SETS = 1_000_000
-"""Largest number of different sets of requests that may start in one state. The search gives up if
-there are more, because their enumeration takes a second and cannot be interrupted."""
+"""Most children of a state: different sets of requests that may start at its epoch. The search
+gives up if there are more, because enumerating them takes a second and cannot be interrupted."""
 
 
 class Layer(NamedTuple):

@@ -290,9 +290,9 @@ def expand_states(
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
             # The gain of a candidate is the decrease of the lower bound on total latency if it
-            # runs. If no request runs, this bound is ``base``. It must fall by at least ``need`` to
-            # be within the budget. Include each next candidate that fits, while the gains of the
-            # included and remaining candidates can still add up to ``need``.
+            # runs. If no request runs, this lower bound is ``base``. The gains must add up to
+            # ``need`` or more, so that the lower bound is within the budget. Include each next
+            # candidate that fits, while the gains of included and remaining candidates suffice.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:

@@ -267,14 +267,14 @@ def _add_choices(
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. A path
-    # through the new node costs at least the sum of three terms. Term 1 is the least cost of a path
-    # to node c in the coarser graph. Term 2 is the slack of the new node: the capacity of epoch tau
-    # minus the total price of its requests and of the most expensive others that fit with them.
-    # Term 3 is sums.cost, the least cost of the rest of the path. ``left`` is the budget (largest
-    # cost of a schedule within the limit on total latency) minus term 1. Term 2 is at least
-    # ``least``, the slack of node c, which records fewer requests. So skip each set of requests
-    # with sums.cost > left - least: all paths through it cost more than the budget.
+    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. The
+    # budget is the largest cost of a schedule within the limit on total latency. ``left`` is the
+    # budget minus the least cost of a path to node c in the coarser graph: a bound on the cost of a
+    # path from the new node on. This cost is the slack of the new node plus at least sums.cost. The
+    # slack is the capacity of epoch tau minus the total price of the requests of the node and of
+    # the most expensive others that fit with them. The slack of the new node is at least ``least``,
+    # the slack of node c, which records fewer requests. So skip each set of requests with sums.cost
+    # > left - least: all paths through the new node would cost more than the budget.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)

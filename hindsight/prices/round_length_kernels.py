@@ -196,7 +196,7 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
 
     Before the call, ``run.paid`` has the derivatives of a cost by the entries that `_fill_paid`
     writes. These entries are linear in ``until`` and ``levies`` of `Model`, so the chain rule gives
-    the derivatives by the latter.
+    the derivatives by ``until`` and ``levies``.
     """
     for x in range(low, run.width + 1):
         at, paid = run.begin + x, run.paid[x, 0]
@@ -209,11 +209,12 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
 
 @step
 def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple[float, int]:
-    """Return the least cost of a block and the steps after it, if it begins at ``m`` or later.
+    """Return the least cost of a block and all steps after it, from grid point ``m`` on.
 
-    Also return the class (round length) of the block for this cost. ``best`` is the least cost if
-    it begins after grid point ``m``. If no class costs less at ``m``, return ``best`` and -1.
-    ``first`` is the first class to consider (`_fill_classes`).
+    The block may begin at grid point ``m`` or later. ``best`` is the least cost if it begins after
+    ``m``. A class is a round length of the block. If some class costs less than ``best`` at ``m``,
+    return the least cost and its class. Otherwise return ``best`` and -1. ``first`` is the first
+    class to consider (`_fill_classes`).
     """
     choice = -1
     for j in range(first, model.lengths.size):
@@ -241,9 +242,9 @@ def _follow(run: _Run, m: int, j: int, share: float) -> None:
     """Add the derivatives of a cost, multiplied by ``share``, to the arrays of ``run``.
 
     The cost is that of a block of a request's steps and of all steps after it. The block begins at
-    grid point ``m`` and has the round length of class ``j``. ``run.paid``
-    receives the derivatives by the integrals of payments, and ``run.after`` those by the costs
-    after the block. ``share`` is the probability that the block begins at ``m``.
+    grid point ``m`` and has the round length of class ``j``. ``run.paid`` receives the derivatives
+    by the integrals of payments, and ``run.after`` those by the costs after the block. ``share`` is
+    the probability that the block begins at ``m``.
     """
     place = min(m + run.classes[0, j], float(run.width))
     k = min(int(place), run.width - 1)
@@ -281,11 +282,14 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
 
 @step
 def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
-    """Lower ``starts[1]``, the last grid point at which a block may begin, while it is too late.
+    """Lower ``starts[1]``, the last grid point at which a block may begin, to omit late points.
 
-    ``least[x]`` is the least cost of a request from the block on, if the block begins at grid point
-    x or later. Grid point x is too late if ``least[x - 1]`` is already ``most`` or more.
-    ``starts[0]``, the first grid point at which the block may begin, does not change.
+    ``starts[0]`` is the first such grid point, which does not change. ``least[x]`` is the least
+    cost of a request from the block on, if the block begins at grid point x or later. It increases
+    with x. Costs of ``most`` or more need not be known: ``most`` is the cost of a late request, or
+    the latest completion time in seconds up to which costs are computed. Costs between two grid
+    points are interpolated, so one point with such a cost is kept. Point x is therefore omitted if
+    the point before it, x - 1, already has such a cost.
     """
     while starts[1] > starts[0] + 1 and least[starts[1] - 1] >= most:
         starts[1] -= 1

@@ -46,15 +46,15 @@ WIDENING = 0.01
 (smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration of the block)."""
 
 ALIKE = 1.05
-"""Neighbouring grid points at which a block may begin form a group, which shares tangents. If the
-best slopes lambda at its two ends differ by at most this factor, it has one tangent, else three."""
+"""Neighbouring grid points at which a block may begin form a group. The group has one tangent if
+the best slopes lambda at its two ends differ by at most this factor, else three."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
 
 SLACKEST = 0.02
-"""Lower limit on (D - d0) / D, with round length D, in the formula for the upper end of the
-bisection for the slope lambda of a tangent (lower bound on payments)."""
+"""Least value of (D - d0) / D, for the shortest round length D, that is used for the upper end of
+the bisection for the slope lambda of a tangent (lower bound on payments)."""
 
 TOUCH = 0.93
 """The durations of a block in one range share a tangent. Its slope lambda is the best one for the
@@ -185,19 +185,21 @@ class Range(NamedTuple):
 class Scratch(NamedTuple):
     """Workspace for a group of neighbouring grid points at which a block may begin.
 
-    They share tangents, which are lower bounds on what the request pays for the block. Lambda,
-    phi*, alpha', pi' and c are symbols of part (1) of the proof at the head of this module.
+    These points share tangents. A tangent is a lower bound on what the request pays for the block:
+    a fixed term, minus the integral over the duration of the block of a number phi* that depends on
+    the price (`_conjugate`). The slope of a tangent is the factor of the number of steps of the
+    block in the fixed term. See part (1) of the proof at the head of this module.
 
     Attributes
     ----------
     phi, least : float64 array
-        At each grid point, ``phi`` is Phi, the integral of phi* over time. ``least`` is the sliding
-        minimum of g_k - Phi, where g_k is a lower bound on the cost after the block.
+        At each grid point, ``phi`` is the integral of phi* over time up to this point. ``least`` is
+        the sliding minimum of g_k - ``phi``, where g_k is a lower bound on the cost after the
+        block.
     left, right : float64 array
         Lower bounds on the cost from the block on, at the start and at the end of each grid step.
     fixed : float64 array
-        The terms of a tangent that do not depend on Phi, at each grid point: lambda b and the terms
-        in alpha' and pi'. b is the number of steps of the block.
+        The fixed term of a tangent for a block that begins at each grid point.
     linear : float64 array, shape (cells + 1,)
         c_1 at the prices of each cell: if x steps are made per second, the first step of the block
         pays c_1 x per second, plus what it pays at the price beta of work.
@@ -216,7 +218,8 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
     """Return the block (consecutive steps of a request) that begins after ``done`` steps.
 
     A step is a round that processes the prompt or one output token. The prompt is a block by
-    itself. Later blocks have up to ``tables.size`` steps. See (1) and (3) above.
+    itself. Later blocks have up to ``tables.size`` steps. See parts (1) and (3) of the proof at the
+    head of this module.
     """
     M, d0, d1, d2 = tables.machine
     if done == 0 and prompt > 1:
@@ -357,10 +360,11 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 @partial(njit, fastmath=_SUMS)
 def _take_better(scratch: Scratch, count: int) -> None:
-    """Replace the lower bounds of grid steps by those of the latest tangent where it is better.
+    """Replace lower bounds for steps of the time grid by those of the latest tangent, if larger.
 
-    They bound the cost of a request from a block on, if the block begins in the grid step. Each
-    step has two bounds, at its start and at its end. In each of the first ``count`` steps, both are
+    The bounds are on the cost of a request from a block on, if the block begins in the grid step.
+    ``scratch.left`` has the bound for a block that begins at the start of each grid step,
+    ``scratch.right`` that for the end of the step. For each of the first ``count`` steps, both are
     replaced if their sum increases. See part (5) of the proof in
     `hindsight.prices.round_length_values`.
     """
@@ -423,8 +427,8 @@ def lower_by_range(
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
         # If the block begins within one grid step and has any duration of ``part``, then it ends
-        # within a span of ``late + 2 - early`` grid points. Replace each entry of ``least``, which
-        # are values of g_k - Phi, by the minimum over such a span.
+        # within a span of ``late + 2 - early`` grid points. The entries of ``least`` are values of
+        # g_k - Phi. Replace each entry by the minimum over such a span.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

@@ -1,41 +1,46 @@
 r"""Lower bounds on the values V_i under prices of machine time (`hindsight.prices.round_lengths`).
 
-V_i is the least latency plus payments of request i. Its steps are cut into blocks, numbered from 1.
-Parts (1) to (3) of the proof are in `hindsight.prices.round_length_tangents`: tangents are lower
-bounds on what the steps of one block pay.
+V_i is the least latency plus payments of request i. The steps of the request, which are the rounds
+in which it runs, are cut into blocks of consecutive steps, numbered from 1. Parts (1) to (3) of the
+proof are in `hindsight.prices.round_length_tangents`: tangents are lower bounds on what the steps
+of one block pay.
 
-(4) *Recursion.* Let G_k(t) be the least completion time plus payments of the blocks after the k-th
-where they begin at t or later; G(t) = t after the last. G_{k-1}(t) is the least, over t' >= t and
-E, of the payment of block k in [t', t' + E) and G_k(t' + E). Time has a grid of step h; prices are
-constant in cells of several steps. Stored are values at grid points, whose interpolation g_k is
-non-decreasing and nowhere above G_k.
+(4) *Recursion.* Let G_k(t) be the least sum of the completion time and the payments of all blocks
+after block k, if these begin at t or later. After the last block, G(t) = t. G_{k-1}(t) is the
+minimum, over t' >= t and durations E, of the payment of block k in [t', t' + E) plus G_k(t' + E).
+Time has a grid of step h, and prices are constant in cells of several steps. The code stores values
+at grid points. Their interpolation g_k does not fall, and is nowhere above G_k.
 
-(5) *Step.* For E up to X, a multiple of h, and fixed lambda, let Phi be the integral of phi*. It is
-linear between grid points, and so is g_k. Where m h <= t <= (m + 1) h, the payment and G_k at t + E
-are at least the constants of the tangent, Phi(t), and the least of g_k - Phi at the grid points
-that surround all t + E. This is linear in t: its values at m and m + 1 are a pair of ends. The
-lengths E up to X are cut into ranges, each with a lambda of its own, and the ends are the least of
-all ranges. Part (2) gives ends too: the payment of all E from one on, and g_k after that E. Where
-they are not below the ends of shorter E, the longer ones are left out. A grid point has an end of
-the step before it and one of the step after it, and takes the lower one. Then the chord is below,
-and so after a minimum over all later points.
+(5) *Step.* Fix a slope lambda, and let Phi be the integral of phi* over time. It is linear between
+grid points, and so is g_k. Let block k begin at t with m h <= t <= (m + 1) h, and let its duration
+E be at most X, a multiple of h. Then its payment plus G_k(t + E) is at least the sum of the
+constants of the tangent, Phi(t), and the least g_k - Phi at the grid points that surround all
+t + E. This sum is linear in t: call its values at m h and (m + 1) h *ends*. The durations up to X
+are cut into ranges, each with a different lambda, and the least ends of all ranges are kept. Part
+(2) gives ends too: the least payment for all durations from some E on, plus g_k after this E. If
+these are not below the ends for shorter durations, longer durations need not be examined. A grid
+point has an end from the step before it and an end from the step after it, and gets the lower one.
+So the chord between grid points is a lower bound, also after a minimum over all later points.
 
-(6) *Long blocks.* A block of more than X has a moment of least c. If it is in [t, t + X], the block
-pays at least b times the least c of that time, and then G_k at t + X. A later moment is in [t', t'
-+ X] for a later t', which the minimum over all later points takes. Prices are the least for all t
-within h of a grid point, and g_k(t + X) is linear between grid points.
+(6) *Long blocks.* Consider the moment of least c in a block that lasts longer than X. If it is in
+[t, t + X], the block pays at least b times the least c of that time, and G_k(t + X) or more
+follows. A later moment is in [t', t' + X] for a later t', which the minimum over all later points
+covers. The prices used are the least for all t within h of a grid point, and g_k(t + X) is linear
+between grid points.
 
 (7) *Window.* Later than ``allowance`` seconds after the arrival a_i, only two facts are used:
-G_k(t) >= t + own remaining seconds, and G_k does not fall. Their maximum has a kink, and its chord
-there would be above it: grid points up to and including the kink's cell get the last computed
-value. A start after the last computed grid point m may be in the cell after m, so its own time
-counts from m, and its end is at m + 1 or later if the block lasts h or more.
+G_k(t) >= t + (least duration of the blocks after k), and G_k does not fall. The maximum of these
+two bounds has a kink, where its chord would be above it. So grid points up to and including the
+kink's cell get the last computed value. A start after the last computed grid point m may be in the
+cell after m. So its own time counts from m, and the block ends at m + 1 or later if it lasts h or
+more.
 
-(8) *Service levels.* Where being late costs 1, the evaluation is the same with G(t) = 1 after the
-deadline (see `Deadlines`) and 0 up to it. Block 1 ends with the first token: after its deadline G_1
-is 1 too. The first grid point at a deadline or after it keeps the lower value, so that no chord is
-above the jump. *Window*: a start at t with t + own remaining seconds at the deadline or later, or
-later than that, is late. Nothing else was used of G_k but that it does not fall.
+(8) *Service levels.* If a late request costs 1 and latency nothing, the evaluation is the same with
+G(t) = 1 after the deadline (see `Deadlines`) and 0 up to it. Block 1 ends with the first token:
+after the deadline of this token G_1 is 1 too. The first grid point at a deadline or after it keeps
+the lower value, so that no chord is above the jump. *Window*: a request is late if (start of a
+block) + (least duration of this block and all later ones) is at the deadline or after it. The proof
+uses nothing else of G_k but that it does not fall.
 
 (9) *Rounding* is `hindsight.prices.round_length_rounding`.
 """
@@ -118,6 +123,8 @@ class Goals(NamedTuple):
 class _Span(NamedTuple):
     """Grid points at which block k of a request may begin, and the durations it may have.
 
+    A block is a run of consecutive steps (rounds in which the request runs).
+
     Attributes
     ----------
     low, high : int
@@ -138,19 +145,22 @@ class _Span(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """G_k at grid points: least cost after block k if the next block begins at the point or later.
+    """Lower bounds on G_k, the cost of a request after its block k, at points of the time grid.
 
-    The cost is the request's completion time plus what its blocks after k pay, in seconds. With
-    deadlines the cost is what these blocks pay, or 1 if the request is late.
+    A block is a run of consecutive steps of the request, which pays prices of machine time for it.
+    G_k at a grid point is the least cost if block k + 1 begins there or later. The cost is the
+    completion time plus the payments for all blocks after k, in seconds. With deadlines it is only
+    these payments, or 1 if the request is late.
 
     Attributes
     ----------
     at : float64 array
-        G_k at the grid points ``low``, ``low`` + 1 and so on.
+        Lower bounds on G_k at the grid points ``low``, ``low`` + 1 and so on.
     low : int
-        First grid point.
+        Grid point of the first entry of ``at``.
     computed : int
-        Number of entries of ``at`` that are computed. Entries after them are bounds by `_tail`.
+        Number of entries of ``at`` that are computed from prices. The entries after them are weaker
+        lower bounds, which `_tail` derives from the following three attributes.
     remaining : float
         Least duration of the blocks after k, in seconds.
     ceiling : float
@@ -172,8 +182,8 @@ def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -
     """Return whether longer durations of a block may lower an entry of ``values[:points]``.
 
     ``values[x]`` is a lower bound on a request's cost from the block on, for shorter durations, if
-    the block begins at grid point x of a group. ``paid`` is a lower bound on what the block pays,
-    and ``after[x]`` is one on the cost after a longer block.
+    the block begins at grid point x of a group. For longer durations, ``paid`` is a lower bound on
+    what the block pays, and ``after[x]`` is a lower bound on the cost after the block.
     """
     x = 0
     while x < points and paid + after[x] >= values[x]:
@@ -192,10 +202,11 @@ def _lower_by_steps(
 ) -> float:
     """Write lower bounds on G_{k-1} at grid points, for durations of block k up to X.
 
-    G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Grid points
-    at which the block may begin form groups, and the points of a group share their tangents (lower
-    bounds on what the block pays). Returns a bound on rounding errors (`tangent_error`). See part
-    (5) of the proof at the head of this module.
+    Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
+    from this block on, and X is ``span.longest``. Neighbouring grid points at which the block may
+    begin form groups. The points of a group share their tangents, which are lower bounds on what
+    the block pays. Returns a bound on rounding errors (`tangent_error`). See part (5) of the proof
+    at the head of this module.
     """
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
@@ -207,8 +218,8 @@ def _lower_by_steps(
     while begin <= span.high and not tables.stop[0]:
         # A block of one step, such as a prompt, may last for less time than a price cell (a time
         # interval with one price). Then the best slope lambda of its tangent depends on where in
-        # the cell it begins. So the groups of grid points that share a tangent are smaller for it
-        # than for other blocks.
+        # the cell the block begins. So the groups of grid points that share a tangent are smaller
+        # for a block of one step than for other blocks.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
@@ -234,10 +245,11 @@ def _lower_by_steps(
 def _fill_linear(
     block: Block, span: _Span, grid: Grid, share: IntArray, linear: FloatArray
 ) -> None:
-    """Write the factor c of a block's first step for each cell in which the block may run.
+    """Write a number c to ``linear`` for each time cell in which a block of steps may run.
 
-    A cell is a time interval with one price. If x steps are made per second, the first step pays
-    c x per second, plus what it pays at the price beta of work. See part (1) of the proof in
+    A cell is a time interval with one price. The number c is a factor in the payment of the first
+    step of the block: at a rate of x steps per second, this step pays c x per second, plus what it
+    pays at the price beta of work. See part (1) of the proof in
     `hindsight.prices.round_length_tangents`.
     """
     cells, width = grid.price.size - 1, grid.width
@@ -269,8 +281,9 @@ def _tail(point: int, step: float, following: _Values) -> float:
 def _beyond_window(span: _Span, following: _Values, step: float) -> float:
     """Return a lower bound on G_{k-1} if block k begins after the last grid point of ``span``.
 
-    G_{k-1} is the least cost of a request from block k on, ``following`` is G_k, the least cost
-    after block k. See part (7) of the proof at the head of this module.
+    Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
+    from this block on. ``following`` has lower bounds on G_k, the cost after this block. See part
+    (7) of the proof at the head of this module.
     """
     best = span.high * step + span.remaining
     if following.deadline < math.inf:
@@ -293,10 +306,11 @@ def _take_later(
 ) -> None:
     """Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
 
-    G_{k-1} is the least cost of a request from block k on, and X is ``span.longest``. Each bound is
-    first reduced by ``error``, for rounding. Then it becomes the least of itself, of the bound for
-    durations longer than X, and of the bounds at all later grid points, because the block may also
-    begin later. See parts (5) and (6) of the proof at the head of this module.
+    Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
+    from this block on, and X is ``span.longest``. Each bound is first reduced by ``error``, for
+    rounding. Then it is lowered to the bound for durations longer than X, and to the bounds at all
+    later grid points, because the block may also begin later. See parts (5) and (6) of the proof at
+    the head of this module.
     """
     grid, longest = tables.grid, span.longest
     cells, width = grid.price.size - 1, grid.width
@@ -319,11 +333,12 @@ def _take_later(
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
     """Choose grid points at which block k may begin, and its longest duration with tangents.
 
-    Tangents are lower bounds on what the block pays. Longer durations are bounded without them. The
-    first grid point is ``low``. Later points are left out if the request costs more than ``cut``
-    seconds from there on, or is late. Such costs need not be exact. ``cut`` is the arrival time
-    plus `Goals.allowance`. ``following`` is G_k, the least cost of the request after block k. See
-    parts (6) and (7) of the proof at the head of this module.
+    Block k is a run of consecutive steps of a request. Tangents are lower bounds on what the block
+    pays. If it lasts longer than the duration chosen here, a simpler bound is used. The first grid
+    point is ``low``. Later points are left out if the request costs more than ``cut`` seconds from
+    there on, or is late: such costs need not be exact. ``cut`` is the arrival time plus
+    `Goals.allowance`. ``following`` has lower bounds on G_k, the cost of the request after block k.
+    See parts (6) and (7) of the proof at the head of this module.
     """
     step = grid.step
     remaining = following.remaining + block.own
@@ -360,10 +375,12 @@ def _step_back(
     scratch: Scratch,
     values: FloatArray,
 ) -> None:
-    """Write G_{k-1}, the least cost of a request from block k on, to ``values`` at each grid point.
+    """Write lower bounds on G_{k-1}, the least cost of a request from block k on, to ``values``.
 
-    First extend ``following``, the least cost G_k after block k, to the last grid point at which
-    the block may end. See part (4) of the proof at the head of this module.
+    There is one bound for each grid point at which block k, a run of consecutive steps, may begin.
+    ``following`` has lower bounds on G_k, the cost after this block. They are first extended to the
+    last grid point at which the block may end. See part (4) of the proof at the head of this
+    module.
     """
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
@@ -376,10 +393,11 @@ def _step_back(
 def _divide(
     begin: int, prompt: int, output: int, tables: Tables, begins: IntArray
 ) -> tuple[int, int]:
-    """Cut a request's steps into blocks, and write the number of steps before each to ``begins``.
+    """Cut a request's steps into blocks of consecutive steps.
 
-    ``begin`` is the grid point of the request's arrival. Returns the number of blocks, and the
-    earliest grid point at which the last block may end.
+    ``begins`` receives the number of steps before each block. ``begin`` is the grid point of the
+    request's arrival. Returns the number of blocks, and the earliest grid point at which the last
+    block may end.
     """
     count = done = 0
     low = begin

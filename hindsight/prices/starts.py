@@ -5,13 +5,14 @@ Under prices lambda_r >= 0 of a token in round r, request (a, s, o) pays for sta
     P(t) = w (t + o - a) + sum_{r = t+1}^{t+o} lambda_r (s + r - t)
 
 with its weight w, which takes four look-ups in running sums of lambda_r and r lambda_r. Starts are
-visited in blocks of consecutive rounds: with v its volume and m the smallest price from the block
-to the last round a start in it reaches, P >= w ((first start of the block) + o - a) + v m, so
-blocks that cannot hold the minimum are never priced. The same code runs on exact integers and on
-floats.
+visited in blocks of consecutive rounds. Let v be the volume of the request, and m the smallest
+price of all rounds in which the request runs with a start of the block. For these starts, P >= w
+((first start of the block) + o - a) + v m. So blocks that cannot contain the minimum are skipped.
+The same code runs on exact integers and on floats.
 
 The weights exp(-P(t) / heat), normalised over t, are the gradient of a smooth approximation of
-min P. They are a fractional solution of the relaxation except for its memory rows.
+min P. They are a fractional solution of the relaxation, except that they may exceed the memory
+limit.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from instances import Instance
 from instances.arrays import FloatArray, IntArray
 
 BLOCK = 256
-"""Number of rounds in a block. Searches skip blocks in which every start costs too much."""
+"""Number of rounds in a block. A search skips a block if every start in it costs too much."""
 
 SPREAD = 18.0
-"""Starts' weights exp(-cost / heat) count as 0 below exp(-SPREAD) * (the request's largest one)."""
+"""Weights of starts count as 0 below exp(-SPREAD) times the largest weight of the same request."""
 
 vectorised = partial(njit, fastmath=("reassoc", "contract", "nnan", "nsz"))
 """`njit` that allows compilers to reorder sums. It is used only for weights exp(-cost / heat) of

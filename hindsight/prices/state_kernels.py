@@ -1,8 +1,8 @@
 """Compiled kernels: soft minima over starts, soft and hard maxima over configurations.
 
 **Starts.** For epoch prices, request i pays P_i(t) for starting at t (see
-`hindsight.prices.states`). Gibbs weights exp(-P_i(t) / heat), normalised over t, are the
-gradient of a smooth stand-in for the minimum over t, which they approach as the heat falls.
+`hindsight.prices.states`). Gibbs weights exp(-P_i(t) / heat), normalised over t, are the gradient
+of a smooth lower bound on the minimum of P_i. This bound approaches the minimum as the heat falls.
 
 **Configurations.** A configuration is a multiset of states (m, r) that can be active together (see
 `hindsight.prices.state_tables`, condition (C)). With the states read in order of decreasing r, a
@@ -11,7 +11,7 @@ S + m + (k + 1) r <= M. Hence for prices Q(tau, .) and a heat h the partition fu
 
     Z_tau = sum over configurations A of exp(sum of Q over A / h)
 
-is a forward recursion over (k, S), and a backward recursion gives the Gibbs marginals
+is computed by a forward recursion over (k, S). A backward recursion gives the Gibbs marginals
 
     z[tau, p] = expected number of members in state p = d (h log Z_tau) / d Q(tau, p).
 
@@ -19,10 +19,11 @@ h log Z_tau >= max over A of Q(A), with equality in the limit h -> 0. A state wi
 as c distinct members. States of price 0 that no start uses are left out: they cannot raise the
 maximum.
 
-Prefix weights grow monotonically from 1 to at most exp(W / h). Starting both recursions at
-exp(-level / 2 h), ``level`` being about W, keeps every number within exp(+-level / 2 h); so
-h >= level / MAX_EXPONENT is enforced per epoch. Weights are applied as two factors exp(q / 2 h):
-one of them alone could overflow, which is why reassociation (fastmath) is not allowed here.
+The weights of prefixes grow from 1 to at most exp(W / h). Both recursions start at
+exp(-level / 2 h), with ``level`` about W, so that all numbers stay between exp(-level / 2 h) and
+exp(level / 2 h). So h >= level / MAX_EXPONENT is enforced at each epoch. The weight exp(q / h) of a
+state is applied as two factors exp(q / 2 h), because exp(q / h) itself could overflow. For this
+reason reassociation (fastmath), which could multiply the two factors first, is not allowed here.
 """
 
 from __future__ import annotations
@@ -219,7 +220,9 @@ def _listed_items(
     warmth: float,
     items: _Items,
 ) -> tuple[int, int]:
-    """Write the items of one epoch; return their number, and how many sums `_append_items` stores.
+    """Write the items of one epoch. Return their number, and the size of ``store`` for them.
+
+    ``store`` is the array in which `_append_items` stores sums of weights.
 
     An epoch is the time between two rounds. An item is one of the equal copies of a state that a
     configuration (multiset of states that fit into memory together) may contain. A state gets items
@@ -280,12 +283,15 @@ def _add_marginals(
 
     A configuration is a set of the ``count`` items (copies of states) that fit into memory
     together. Its probability is proportional to its weight exp(total price / h), with temperature
-    h. The recursion visits the items from the last to the first. At item j, consider the sets of k
-    items before j whose tokens m sum to S. ``store`` has the total weight of these sets, as written
-    by `_append_items`. ``items.value[k, S]`` becomes the total weight of the sets of items from j
-    on that fit into memory with any of them. The weight of all configurations with item j is the
-    sum over k and S of the first number times the part of the second that is from sets with item j.
-    Divided by ``total``, the weight of all configurations, it is the probability of item j.
+    h. The recursion visits the items from the last to the first.
+
+    At item j, a *beginning* is a set of k items before j whose tokens m sum to S. For each k and S,
+    ``store`` has the total weight of all beginnings, as written by `_append_items`. An *end* is a
+    set of items from j on that fits into memory with a beginning. ``items.value[k, S]`` becomes the
+    total weight of all ends. The total weight of the configurations with item j is the sum over k
+    and S of (weight of the beginnings) * (weight of the ends that contain item j). Divided by
+    ``total``, the weight of all configurations, this is the probability of item j. It is added to
+    the entry of ``z`` for the state of item j.
     """
     item_states, roots, offsets, depths, value = items
     held, rounds, _, memory_limit = states
@@ -369,19 +375,21 @@ def soft_capacities(
 
 @step
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
-    """Update ``value`` so that one more state (m, r), of price ``weight``, may be used.
+    """Update ``value`` so that a list of states may contain state (m, r) once more.
 
     In state (m, r) a request has used m tokens and has r rounds to go. A list has states that fit
-    into memory together, sorted by decreasing r. This function is called once for each time that a
-    list may have a state, by increasing r. So a new state precedes those of earlier calls in lists.
+    into memory together, sorted by decreasing r. ``weight`` is the price of state (m, r). Calls
+    come in the order of increasing r: one call for each time that a list may contain a state. So in
+    a list, the state of this call comes before the states of earlier calls.
 
-    ``value[k, S]`` is for lists whose first k states have S tokens in all and are from later calls.
-    It is the largest total price of the other states of such a list, which are from calls so far.
-    It is negative if no such list exists.
+    ``value[k, S]`` is the largest total price of states from this and earlier calls that may follow
+    k states of larger or equal r, which have S tokens in all. It is negative if no such k states
+    fit into memory.
     """
-    # Let the new state be state k + 1 of a list whose first k states have S tokens. Then the first
-    # k + 1 states have S + m tokens, and the states after them cost value[k + 1, S + m] at most. k
-    # increases, so value[k + 1] is read before it is updated. So no list has the new state twice.
+    # Let the state of this call be state k + 1 of a list whose first k states have S tokens. Then
+    # the first k + 1 states have S + m tokens, and the total price of the states after them is at
+    # most value[k + 1, S + m]. k increases, so value[k + 1] is read before it is updated. So no
+    # list contains the state of this call twice.
     for k in range(value.shape[0] - 1):
         for S in range(memory_limit - m - (k + 1) * r + 1):
             v = value[k + 1, S + m]

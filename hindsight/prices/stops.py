@@ -1,7 +1,7 @@
 """Lower bounds on the preemptive optimum from prices of memory per round, in exact integers.
 
-A request that may be stopped between rounds and keeps its tokens is free to choose its o_i rounds
-r_1 < ... < r_o, all after a_i; in the k-th it holds s_i + k tokens.
+A request that may be stopped between rounds and keeps its tokens can run in any o_i rounds
+r_1 < ... < r_o after its arrival a_i. In the k-th of them it holds s_i + k tokens.
 
 **Statement.** For prices q_r(m) >= 0 of holding m tokens in round r (rounds without a price are
 free) let K_r be the heaviest set of requests that fits into round r: at most one level
@@ -14,8 +14,9 @@ free) let K_r be the heaviest set of requests that fits into round r: at most on
 V_i. Those that run in round r are a set as in the definition of K_r, because the k-th token cannot
 come before round a_i + k; so all prices paid in round r sum to at most K_r. Subtract.
 
-Linear prices q_r(m) = lambda_r m have K_r <= M lambda_r, and may be used at any memory limit;
-tables of prices, one number for each (r, m), also see that memory cannot always be filled up.
+Linear prices q_r(m) = lambda_r m have K_r <= M lambda_r, and may be used at any memory limit.
+Tables of prices, one number for each (r, m), prove more, because the requests that run together
+often cannot fill the memory completely.
 
 V_i is a dynamic program over (tokens produced, round), O(o_i T). K_r is a knapsack with one choice
 per request, O(M sum_i o_i) per round.
@@ -26,7 +27,7 @@ minima; the gradient of the smooth minorant is then
 
     (share of Gibbs paths that hold m in round r)  -  (share of Gibbs sets that hold m in round r),
 
-exactly. Whatever the floats did, the bound is evaluated again in integers.
+exactly. The final bound is evaluated in integers, so rounding errors of the ascent do not matter.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def preemptive_price_bound(instance: Instance, prices: PreemptivePrices) -> int:
     longest = int(instance.output_lengths.max())
     most = max(longest + last, instance.memory_limit)
     if dearest * most + prices.denominator * (last + longest) >= 2**61:
-        raise InvalidValueError("prices", "largest price", dearest, "overflows 64 bits in sums")
+        raise InvalidValueError("prices", "largest price", dearest, "is too large for 64-bit sums")
     rows = list(zip(*(column.tolist() for column in instance.columns[:3]), strict=True))
     # ``values`` has the least cost (latency plus prices) of each different request. This is the
     # remaining cost at the arrival, with 0 tokens produced: the first entry of the array that
@@ -266,13 +267,13 @@ def path_shares(
 def set_shares(
     table: FloatArray, heat: float, requests: RequestColumns, shares: FloatArray
 ) -> float:
-    """Subtract from ``shares[r, m]`` the expected number of requests with m tokens in a set.
+    """Subtract from ``shares[r, m]`` the expected number of requests with m tokens in round r.
 
-    A set for round r has requests that fit into memory together, each with a number m of tokens
-    that it may hold in this round. The price of the set is the sum of ``table[r, m]``, the price of
-    holding m tokens, over its requests. Its probability is proportional to exp(price / heat).
-    Returns the sum over the rounds of heat log(sum over sets of exp(price / heat)), a soft maximum
-    of the price.
+    In each round r a random set of requests runs. These requests fit into memory together, and each
+    holds a number m of tokens that it can hold in this round. The price of the set is the sum of
+    ``table[r, m]``, the price of holding m tokens, over its requests. The probability of the set is
+    proportional to exp(price / heat). Returns the sum over the rounds of heat log(sum over sets of
+    exp(price / heat)), a soft maximum of the price.
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)
@@ -325,7 +326,7 @@ def set_shares(
 
 
 SETTINGS = Settings(damping=1e-9)
-"""Parameters of Adam for prices of holding memory. Gradients are small, so damping is small too."""
+"""`Adam` for prices of memory: their gradients are small, and ``damping`` must be smaller still."""
 
 
 def smooth_bound(requests: RequestColumns, x: FloatArray, heat: float) -> Evaluation:

@@ -9,9 +9,9 @@ over *every* start, so no horizon enters. Prices are integers over a common deno
 an exact rational and, the optimum being an integer, it may be rounded up.
 
 `TokenDual` computes L in floats. With a soft minimum, L becomes differentiable and changes by at
-most heat x log(starts) per request. The gradient is usage - M, per round, with usage the memory of
-the Gibbs weights of `hindsight.prices.starts`: where it vanishes, or is negative and the price is
-0, the weights are a fractional solution that keeps to M.
+most heat x log(number of starts) per request. Its derivative by lambda_r is the memory that the
+Gibbs weights of starts (`hindsight.prices.starts`) use in round r, minus M. If every derivative is
+0, or negative at a price of 0, the weights are a fractional solution within the memory limit.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Number of binary digits that rounding keeps if a price per token is 1 / (memory limit)."""
+"""Rounding keeps this many binary digits of a price per token of 1 / (memory limit)."""
 
 INT64_HEADROOM = 2**61
-"""Upper limit of (cost of a start) * (denominator of prices): sums of a few fit into int64."""
+"""Upper limit of (cost of a start) * (denominator of prices). int64 holds the sum of a few."""
 
 MOST_PRICES = 300_000
 """Largest number of variables of `TokenDual`: L-BFGS-B stores about fifty numbers for each."""
@@ -101,7 +101,7 @@ class PriceBound(NamedTuple):
 
 
 def bound_without_prices(instance: Instance) -> PriceBound:
-    """Return the bound that prices of 0 prove: weighted total latency if all start on arrival."""
+    """Return the bound that prices of 0 prove: weighted total latency if no request waits."""
     cheapest = instance.weights * instance.output_lengths
     return PriceBound(NO_PRICES, sum(cheapest.tolist()), cheapest)
 

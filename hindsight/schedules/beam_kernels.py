@@ -257,9 +257,9 @@ def _first_start(start: int, i: int, beam: Beam, x: int, search: Search) -> int:
             first -= 1
         excess = bases[first] + (running - first) * own_end + prompt + output - limit
         if excess > 0:
-            # For each round by which request i starts later, it holds one token less in round
-            # own_end. So no start before start + excess helps, unless request i starts at own_end
-            # or later and holds nothing in that round.
+            # Each round by which request i is delayed lowers its memory in round ``own_end`` by one
+            # token. So delay it by ``excess`` rounds, or to ``own_end`` if that is earlier: a
+            # request that starts at ``own_end`` holds no memory in round ``own_end``.
             start = min(own_end, start + excess)
             continue
         # Then check the rounds before own_end in which a running request ends. This is enough,
@@ -427,8 +427,8 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         # others ``shift`` rounds later than for x. This delays only the requests that it serves
         # before it first waits for an arrival. The sum of their weights is ``affected``. If i is
         # one of them, subtract the delay of i itself, and length[i] rounds from the delay of those
-        # of higher rank than i, because i has left the queue. Their weights sum to
-        # ``affected - before``.
+        # of higher rank than i, because i has left the queue. The weights of those of higher rank
+        # sum to ``affected - before``.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])
         value = cost + total - weight[i] * mean + affected * shift

@@ -8,12 +8,13 @@ whole run, or sometimes a later start that is cheaper. So every schedule between
 An array per machine holds the memory used in every round, and the requests are sorted by start at
 regular intervals. So the run time of a move hardly depends on n.
 
-Where requests may be left out, one that finds no start by its last allowed start is left out, at a
-penalty. A move is accepted if it costs less than a threshold (Kirkpatrick, Gelatt and Vecchi 1983).
-The threshold is drawn before the requests are put back, so that most moves end early. The cost of a
-start is its round times the weight of the request. In some cycles, a share of the price of the
-memory that the request then holds is added, by prices of memory per token and round. With prices
-near those of the linear relaxation, requests that should wait in an optimal schedule tend to wait.
+If requests may be left out, a request that fits at no start up to its last allowed one is left out,
+at a penalty. A move is accepted if the cost after it is at most a random threshold (Kirkpatrick,
+Gelatt and Vecchi 1983). The threshold is drawn before the requests are put back, so that most moves
+end early. The cost of a start is its round times the weight of the request. In some annealings, a
+share of the price of the memory that the request then holds is added, by prices of memory per token
+and round. With prices near those of the linear relaxation, requests that should wait in an optimal
+schedule tend to wait.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out. To remove w requests, a move makes at most w * `DRAWS_PER_REQUEST` more draws."""
 
 TRIED = 8
-"""If requests may be left out: a move draws `TRIED` requests, and tries to add any now left out."""
+"""If requests may be left out: a move draws `TRIED` requests and tries to add those left out."""
 
 SORTED = 8
-"""A thread whose moves choose among n requests sorts them by start <= `SORTED` times in n moves."""
+"""Moves choose among n requests, which are sorted by start every n // `SORTED` + 1 moves."""
 
 EVERYWHERE = 0.3
-"""Share of moves that remove requests on any machines. Each other move removes a first request on
-any machine, and all further requests on one or two machines."""
+"""Share of moves that remove requests from all machines. Any other move removes its first request
+from any machine, and all further requests from only one or two machines."""
 
 BLINK, LONGEST_STEP = 0.01, 4
-"""`BLINK`: probability that a move skips a start at which a request fits. `LONGEST_STEP`: the next
-start that it tries for the request is at most this many rounds after the skipped one."""
+"""`BLINK`: probability that a move skips a start at which a request fits. `LONGEST_STEP`: the
+search for another start of this request begins at most this many rounds after the skipped one."""
 
 SECOND, PRICED_UNTIL = 0.3, 0.8
 """`SECOND`: probability that a move also tries a later start of a request, while the weight of
 memory prices is above 0. `PRICED_UNTIL`: share of an annealing in which this weight falls to 0."""
 
 RANDOM, BY_VOLUME, BY_START, FIRST_WAITING = 0.3, 0.5, 0.7, 0.85
-"""A random u in [0, 1) decides in which order a move puts removed requests back. u < `RANDOM`:
-random. Else u < `BY_VOLUME`: by memory x time. Else u < `BY_START`: by roughly the old start. Else
-u < `FIRST_WAITING`: the one drawn first, then by old start. Else: by falling peak memory."""
+"""A random u in [0, 1) decides in which order removed requests are put back. u < `RANDOM`: random.
+Else u < `BY_VOLUME`: by volume (memory x rounds). Else u < `BY_START`: by old start with noise.
+Else u < `FIRST_WAITING`: the one drawn first, then by old start. Else: largest peak memory."""
 
 
 class Removed(NamedTuple):

@@ -34,16 +34,16 @@ SWAPPED = 0.3
 """Among the moves that change the order, share of those that swap two requests."""
 
 EARLIER, SWAP, LATER, DELAY = -1, 0, 1, 2
-"""Kinds of moves: put a request earlier in the order, swap two, put a request later, or change its
-delay. A move of kind -k between the same places undoes one of kind k, but for `DELAY`."""
+"""Kinds of moves: put a request earlier in the order, swap two, put a request later, or change the
+delay of one. A move of kind -k between the same places undoes kind k, except for `DELAY`."""
 
 PRESENT, TRIED, BEST = range(3)
-"""Rows of `Sequence.starts`, `machines`: schedule before the current move, with it, and best."""
+"""Schedules in rows of `Sequence.starts`: before the current move, tried by it, and best so far."""
 
 PLACE, GAINED, MOST_GAINED, PLACED = range(4)
-"""Entries of `Sequence.counts`: place in the order at which the last move began, cost of the first
-schedule minus cost of the present one, cost of the first schedule minus cost of the best one, and
-number of requests that all moves have placed, each counted once per move."""
+"""Entries of `Sequence.counts`. `PLACE`: place in the order at which the last move began. `GAINED`:
+cost of the first schedule minus cost of the present one. `MOST_GAINED`: cost of the first schedule
+minus cost of the best one. `PLACED`: sum over all moves of the number of requests placed."""
 
 
 class Sequence(NamedTuple):
@@ -236,9 +236,9 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
     their starts, or if the move will not be accepted. After the call, the memory profiles (memory
     held in each round) are as they were before it.
 
-    Return the change in cost, the place after that of the last request placed, and whether the move
-    is accepted. It is accepted if all requests have found a place and the cost changes by at most
-    ``most``.
+    Return three values: the change in cost, the place in the order after the last request placed,
+    and whether the move is accepted. It is accepted if a start was found for all requests and the
+    cost changes by at most ``most``.
     """
     order, weight, n = work.order, work.table.requests.weight, len(work.order)
     in_order = work.delayed > 0

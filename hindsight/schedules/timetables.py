@@ -2,12 +2,14 @@
 
 Also the random numbers, and the acceptance threshold, of the compiled searches.
 
-*Fitting test.* P_r is the memory already placed in round r. A request started at t holds
-s + r - t in round r of its life. If round r overflows, P_r + s + r - t > M, the first start worth
-trying is min(r, P_r + s + r - M): an earlier one t' > t still covers round r if t' < r (its life
-t' + 1 .. t' + o begins no later than r and ends after t + o >= r), and overflows it there as long
-as t' < P_r + s + r - M. So the search jumps, and no feasible start is passed over. In blocks of
-b tokens, of which F_r are free in round r, the tokens s + r - t fit where they are at most b F_r.
+*Fitting test.* Let P_r be the number of tokens that requests placed already hold in round r, and M
+the memory limit. A request that starts at t runs in rounds t + 1 .. t + o, and holds s + r - t
+tokens in each round r of its run. If P_r + s + r - t > M, the next start worth trying is
+min(r, P_r + s + r - M). *Proof.* Let t' be a start between t and this one. The run
+t' + 1 .. t' + o contains round r, because t' < r and t' + o > t + o >= r. In round r the requests
+hold P_r + s + r - t' > M tokens, because t' < P_r + s + r - M. So the search skips no feasible
+start. In blocks of b tokens, of which F_r are free in round r, the request fits in round r if
+s + r - t <= b F_r.
 """
 
 from __future__ import annotations
@@ -154,7 +156,7 @@ def fit(
 
 HOLD, SEARCH, IN_TURN = range(3)
 """Modes of `place`. `HOLD`: keep the given starts. `SEARCH`: take the first start that fits.
-`IN_TURN`: the same, but start no request before the one before it in the order."""
+`IN_TURN`: like `SEARCH`, but no request starts earlier than its predecessor in the order."""
 
 
 @njit
@@ -183,7 +185,7 @@ def place_all(table: Timetable, order: IntArray, must_stop: Callable[[], bool], 
     """Move each request in ``order`` to the first start at which it fits with all others.
 
     The timetable is changed in place. ``mode`` is `SEARCH`, or `IN_TURN` if no request may start
-    before the one before it in ``order``. Return whether all requests were tried. If the stop
+    earlier than its predecessor in ``order``. Return whether all requests were tried. If the stop
     callback ``must_stop`` returns True, the remaining requests are not tried.
     """
     try:
