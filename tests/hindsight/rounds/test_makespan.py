@@ -13,13 +13,12 @@ from hindsight import Progress
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.prices.volume import makespan_lower_bound
-from hindsight.rounds import program
 from hindsight.rounds.openings import open_makespan
 from hindsight.rounds.program import close_makespan
 from hindsight.runtime.clock import Clock
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
-from instances import Instance, InvalidValueError
+from instances import Instance, InvalidValueError, Request
 
 # Two requests of 3 tokens a round, M = 5, do not overlap; the first bounds say 2 and 2.
 GAP = Instance.from_arrays([2, 2, 2], [1, 1, 1], memory_limit=5)
@@ -60,10 +59,13 @@ def test_what_follows_a_long_idle_gap_is_scheduled_at_once() -> None:
     assert [line.lower_bound for line in result.log][-1] == 3_000_002
 
 
-def test_a_model_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Three requests in two rounds are six starts.
-    monkeypatch.setattr(program, "LARGEST_PROBE", 5)
-    result = hindsight.solve(GAP, goal="makespan", method="mip", threads=1)
+def test_a_model_too_large_is_not_built() -> None:
+    """The requests of `GAP`, of a million rounds each."""
+    long = GAP.replaced(
+        requests=[Request(q.arrival_time, q.prompt_length, 10**6) for q in GAP.requests],
+        memory_limit=GAP.memory_limit + 10**6,
+    )
+    result = hindsight.solve(long, goal="makespan", method="mip", threads=1)
     assert (result.status, result.stop_reason) == ("feasible", "size")
 
 
