@@ -50,3 +50,8 @@ def hold_after_the_first_token(policy: Any, state: Any) -> Decision:
 def start_all(policy: Any, state: Any) -> Decision:
     """Start whatever waits."""
     return Decision(start=list(policy.waiting))
+
+
+def again(state: Any, **actions: Any) -> Decision:
+    """Decide, and ask in the next round."""
+    return Decision(wake=state.round_index + 1, **actions)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -209,14 +208,6 @@ def test_an_optimum_is_searched_again_where_more_time_is_given(tmp_path: Path) -
     assert more.upper <= first.upper
 
 
-def test_one_process_writes_a_store(tmp_path: Path) -> None:
-    from online.trials.store import opened
-
-    store = tmp_path / "trials.jsonl"
-    with opened(store), pytest.raises(InvalidValueError, match="written by another process"):
-        online.sweep([SMALL], "fcfs", store)
-
-
 @pytest.mark.parametrize("content", ["no store\n", "no store", '{"format": 1}\n', "SQLite\x00"])
 def test_other_files_are_refused_and_kept(tmp_path: Path, content: str) -> None:
     store = tmp_path / "other.jsonl"
@@ -282,11 +273,3 @@ def test_progress_counts_problems() -> None:
     told: list[tuple[int, int]] = []
     online.sweep(uniform(3), "fcfs", progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_a_better_run_improves_the_bounds_of_all(tmp_path: Path) -> None:
-    from online.trials.trial import with_best_bounds
-
-    (worse,) = online.sweep([SMALL], "fcfs", optimum=None)
-    better = replace(worse, policy="better", cost=8, lower=6)
-    assert [(one.lower, one.upper) for one in with_best_bounds([worse, better])] == [(6, 8)] * 2

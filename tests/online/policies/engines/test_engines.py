@@ -13,7 +13,6 @@ from per_round_serving import serve
 import online
 from instances import MemoryRule, Workload
 from online import AffineTime, ExactPredictions, IntervalPredictions
-from online.policy_interface.predictions import PredictionModel
 
 CAPACITY = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"]
 KEYS: dict[str, Key | None] = {
@@ -109,9 +108,7 @@ def test_against_one_round_at_a_time(rule: str, silent: int, keep: bool) -> None
     assert chunked > 50 * seeds / 150
 
 
-def announced(
-    seed: int, rows: list[Row], limit: int
-) -> tuple[list[int], dict[str, Any], PredictionModel]:
+def announced(seed: int, rows: list[Row], limit: int) -> tuple[list[int], dict[str, Any], Any]:
     """Longest outputs, the parameter that says so, and the predictions."""
     if seed % 3 == 0:
         return [output for _, _, output in rows], {}, ExactPredictions()
