@@ -74,7 +74,8 @@ def drawn(seed: int) -> tuple[Case, float]:
     return case, value
 
 
-@pytest.mark.parametrize("seed", behind(range(200), 8))
+# By the numbered proof the value of seed 0 takes two seconds.
+@pytest.mark.parametrize("seed", behind([*range(1, 200), 0], 8))
 def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
     case, value = drawn(seed)
     exact = round_length_values.value(case)

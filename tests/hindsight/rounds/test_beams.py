@@ -85,7 +85,7 @@ def test_large_instances_are_solved_by_beams() -> None:
     assert any(line.phase == "search" for line in result.log)
 
 
-@pytest.mark.parametrize("limit", [None, 1.0])
+@pytest.mark.parametrize("limit", [None, 0.2])
 def test_beams_take_over_where_the_program_has_no_chance(
     monkeypatch: pytest.MonkeyPatch, limit: float | None
 ) -> None:
