@@ -306,8 +306,8 @@ class Building:
         # Rule *memory* (of `path_proof`): each base b of epoch tau + 1 of the new graph, a record
         # of the requests that run at the start of that epoch, belongs to one base of the old graph.
         # Find the nodes of the old graph that go to this old base and whose completing requests fit
-        # into the tokens ``free[b]``. In the sorted order these nodes are neighbours: their number
-        # is ``counts[b]``, and the first of them is at ``first[b]``.
+        # into the tokens ``free[b]``. There are ``counts[b]`` such nodes for base b. In the sorted
+        # order, they are neighbours, from place ``first[b]`` on.
         lowest = later.old * (proof.limit + 1)
         first = np.searchsorted(key, lowest)
         counts = np.searchsorted(key, lowest + np.maximum(self.free, -1), side="right") - first

@@ -99,9 +99,9 @@ class OtherRequests:
         self.most_cells = limits.part_of(limits.LARGEST_TABLES, size)
         self.others, self.followed = [rows[i] for i in others], followed
         self.sums = np.array([rows[i][1] + rows[i][2] for i in followed], dtype=np.int32)
-        # Tokens that each followed request (one whose runs the graph records) stores in its last
-        # round. In the k-th round before the last one, it stores k tokens less. The number of
-        # memory blocks that a request holds in a round follows from the tokens that it stores.
+        # ``stored`` has the tokens that each followed request (one whose runs the graph records)
+        # stores in its last round. In the k-th round before the last one, a request stores k tokens
+        # less. The number of memory blocks that it holds in a round follows from these tokens.
         self.stored = np.array([stored[i] + rows[i][2] for i in followed], dtype=np.int32)
         most = M // (1 + min(s for _, s, _ in rows))
         # ``cells`` has k and S of each entry of a table V. V(k, S) is the largest total price that

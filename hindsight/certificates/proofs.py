@@ -182,7 +182,7 @@ class MemoryProof(Proof):
         largest = max(s for _, s, _ in self.rows)
         # y[tau] is the price of a token in round tau + 1. The prices ``paid`` by a start at t are
         # the sum of (s + 1 - t) * y[tau] + tau * y[tau] over some epochs tau, with |s + 1 - t| <= s
-        # + 1 + T and tau <= T. So they are at most sum(y) * (s + 1 + 2 T).
+        # + 1 + T and tau <= T. So the prices paid are at most sum(y) * (s + 1 + 2 T).
         self._refuse_overflow(sum(numerators) * (largest + 1 + 2 * T), T)
         y = np.array(numerators, dtype=np.int64)
         plain = np.concatenate([[0], np.cumsum(y)])

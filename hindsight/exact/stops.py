@@ -76,9 +76,10 @@ class PreemptiveSearch:
         prompt, output, arrival, _ = instance.columns
         offset = np.concatenate([[0], np.cumsum(output + 1)[:-1]]).astype(np.int64)
         self._last = len(prices.numerators) - 1
-        # Row t has the costs to go after round t, with one entry for each request and number of
-        # tokens that it has produced. The cost to go is the least sum of the latency of the request
-        # and the prices of the memory in its remaining rounds. It is 0 for a completed request.
+        # Row t of ``_to_go`` has the costs to go after round t, with one entry for each request and
+        # number of tokens that it has produced. The cost to go is the least sum of the latency of
+        # the request and the prices of the memory in its remaining rounds. It is 0 for a completed
+        # request.
         self._to_go = np.zeros((self._last + 1, int((output + 1).sum())), dtype=np.int64)
         rows = list(zip(*(one.tolist() for one in (prompt, output, arrival)), strict=True))
         seen: dict[tuple[int, ...], int] = {}

@@ -121,8 +121,8 @@ class Background:
     ) -> None:
         self._interval, self._cores, self._steps, self._share = interval, cores, steps, share
         self._begun, self._spent = math.inf, 0.0
-        # Latest schedule from the second thread that is not yet offered to the solve. The queue has
-        # length 1, so a better schedule replaces the one before.
+        # The queue ``_found`` has the latest schedule from the second thread that is not yet
+        # offered to the solve. The queue has length 1, so a new schedule replaces the one before.
         self._found: deque[Any] = deque(maxlen=1)
         self._over = Event()
         self._thread: Future[None] | None = None

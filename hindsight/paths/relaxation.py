@@ -377,8 +377,9 @@ class PathRelaxation:
         arcs, to_end = self._evaluate(self.start_prices)
         self._poll()
         bits = np.zeros(self._n, np.uint64)
-        # One bit for each request that is to be tracked from now on: nodes will record whether it
-        # has been started. Requests tracked before need no bits, as nodes already record them.
+        # ``bits`` has one bit for each request that is tracked from now on: nodes will record
+        # whether it has been started. Requests tracked before need no bits, as nodes already record
+        # them.
         bits[new] = np.uint64(1) << np.arange(len(new), dtype=np.uint64)
         requests, epochs = self.graph.requests, self.graph.epochs
         required = np.zeros(int(epochs.max()) + 2, np.uint64)

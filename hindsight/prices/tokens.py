@@ -319,7 +319,7 @@ class TokenDual:
         self._sizes = np.diff(self._firsts, append=rounds).astype(np.float64)
         # At the price w / (s + o / 2) per token, the mean memory that a request of weight w holds
         # in a round costs as much as a round of its latency. Variables are prices divided by the
-        # mean of these numbers over all requests, so that they are of order one.
+        # mean of w / (s + o / 2) over all requests, so that variables are of order one.
         volumes = classes.prompt_lengths + classes.output_lengths / 2
         prices_of_waiting = np.maximum(classes.weights, 1) / volumes
         mean = float(np.average(prices_of_waiting, weights=classes.counts))

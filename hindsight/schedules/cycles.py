@@ -107,9 +107,9 @@ class RuinAndRecreate:
         self._unit = 1.0 if last is not None else self._mean_output * float(instance.weights.mean())
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # Two numbers of rounds for memory profiles. ``_most_rounds`` is always enough: all requests
-        # can run one after another, or with ``last``, none starts after its last allowed start.
-        # ``_rounds`` is enough for most schedules, and `place` doubles it if needed.
+        # The memory profiles have ``_rounds`` rounds, which are enough for most schedules. `place`
+        # doubles this number if needed. ``_most_rounds`` is always enough: all requests can run one
+        # after another, or with ``last``, none starts after its last allowed start.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
