@@ -32,7 +32,9 @@ class PriorityPolicy(Policy):
 
     A subclass may also change `expected_output` (the output length in the look-ahead),
     `eviction_order` (the order of evictions on overflow), `sent_back` (requests evicted even
-    without overflow) and `on_evicted` (updates from an eviction).
+    without overflow) and `on_evicted` (updates from an eviction). The package's own policies also
+    override `_head` (the next request to start), `_fits` (the test), `_start` (all starts of a
+    decision) and `_wake` (the round of the next decision).
 
     Cost per decision: O(log k) for each test and O(k) for each insertion with k running requests,
     and O(log w) for each queue operation with w waiting requests.
@@ -133,6 +135,12 @@ class PriorityPolicy(Policy):
         heapq.heappop(self._queue)
 
     def _start(self, now: int) -> list[int]:
+        """Start requests from the head of the queue; return their indices.
+
+        A policy that overrides it takes each started request out of the queue, and counts it with
+        `_count`. If it starts requests behind one that does not fit, it also overrides `_wake`,
+        because another request than the head may fit first: ``now + 1`` is always right.
+        """
         started: list[int] = []
         while (request := self._head()) is not None:
             base, rounds = self._footprint(request)
@@ -144,11 +152,13 @@ class PriorityPolicy(Policy):
         return started
 
     def _footprint(self, request: VisibleRequest) -> tuple[int, int]:
+        """Return the tokens that a request holds at its start, and its expected rounds."""
         base = self._tokens.base(request.prompt_length)
         rounds = self._tokens.rounds(self.expected_output(request))
         return base, min(rounds, self._memory_limit - base)
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
+        """Return whether a request with this `_footprint` fits if it starts after round start."""
         fits = self._forecast.fits(base, rounds, start)
         if not fits or not self._overdue:
             return fits
