@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
 from typing import Any
 
 import numpy as np
@@ -94,3 +95,9 @@ def test_a_feasible_fleet_schedule_is_one_of_the_pooled_machine(seed: int) -> No
         assert Schedule(pooled(instance), starts).is_feasible
     assert pooled(instance).replicas == 1
     assert pooled(instance).memory_limit == 3 * rule.limit(instance.memory_limit)
+
+
+def test_a_rule_with_a_field_that_the_proofs_do_not_know_is_not_translated() -> None:
+    shared = make_dataclass("Shared", [("shared_prompt", int, 1)], bases=(MemoryRule,), frozen=True)
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        relaxed(Instance.from_arrays([2], [2], memory_limit=9, memory_rule=shared()))
