@@ -178,7 +178,6 @@ class RoundLengthAscent:
         self,
         schedule: SecondsSchedule | FleetSchedule,
         minorant: AffineMinorant,
-        *,
         horizon: float,
         cell: float,
         deadlines: Deadlines | None = None,

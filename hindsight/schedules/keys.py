@@ -32,8 +32,9 @@ PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
 """Values of `Rule.prompt_cap` if the goal is total latency: largest number of prompt tokens in a
 round. Unit: least number of tokens with which a round takes twice as long as with one token."""
 
-SKIPS = (0, 3, 10)
-"""Values of `Rule.skips` (requests passed over for lack of memory) in first schedules."""
+FITS = ((0, 0.0), (3, 0.1), (5, 0.3), (10, 0.0))
+"""Pairs of values of `Rule.skips` (requests passed over for lack of memory) and of `Rule.fill`, for
+first schedules."""
 
 EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
 """`EXPONENTS`: first schedules with preemption have the initial sort keys (machine seconds that a
@@ -146,11 +147,10 @@ class KeySearch:
         self._workload, self._limits = workload, limits
         self._rng, self._recomputes = np.random.default_rng(seed), recomputes
         self._machine = one = machine_of(workload, limits, recomputes=recomputes)
-        token, held = one.charges
+        n, (token, held) = len(workload), one.charges
         self._volume = one.output * (one.held + (one.output + 1) / 2)
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
-        n = len(workload)
-        self._space = *np.empty((4, n), dtype=np.int64), *np.empty((2, n))
+        self._space = *np.empty((4, n), dtype=np.int64), *np.empty((3, n))
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._machines, self._untried = min(workload.replicas, n), self._open()
         self._best: _Plan
@@ -226,12 +226,11 @@ class KeySearch:
         """Yield pairs of initial sort keys and a rule, which are tried for the first schedules.
 
         With deadlines they combine `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they combine
-        `EXPONENTS`, `TOKENS`, `SKIPS` and `PROMPT_CAPS`.
+        `EXPONENTS`, `TOKENS`, `FITS` and `PROMPT_CAPS`.
         """
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most, again = len(charge), len(seconds) - 1, self._recomputes
-        doubled = seconds >= 2 * seconds[1]
-        unit = int(doubled.argmax()) if doubled.any() else most
+        unit = min(int(np.searchsorted(seconds, 2 * seconds[1])), most)
         if self._limits is not None:
             shapes = product(DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES)
             for cap, power, patience, (share, left) in shapes:
@@ -240,10 +239,10 @@ class KeySearch:
             return
         caps = dict.fromkeys(cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
-        kinds = list(product((charge**power for power in EXPONENTS), (1.0,), SKIPS, TOKENS))
-        kinds += product((charge, self._volume, lengths), (0.0,), SKIPS, TOKENS[:1])
-        for (key, share, skips, token), cap in product(kinds, caps):
-            rule = Rule(share, skips=skips, prompt_cap=cap, token=token)
+        kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
+        kinds += product((charge, self._volume, lengths), (0.0,), FITS, TOKENS[:1])
+        for (key, share, (skips, fill), token), cap in product(kinds, caps):
+            rule = Rule(share, skips=skips, prompt_cap=cap, fill=share * fill, token=token)
             yield key, rule._replace(reserves=not share, recomputes=again)
 
     def _open(self) -> Iterator[None]:

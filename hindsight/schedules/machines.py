@@ -15,7 +15,7 @@ import numpy as np
 
 from instances import InvalidValueError, Workload
 from instances.arrays import FloatArray, IntArray
-from instances.batch_time import AffineTime, BatchStretch, BatchTime, IterationTime, TiledTime
+from instances.batch_time import AffineTime, BatchStretch, BatchTime, TiledTime
 from instances.problem.memory_translation import relaxed, restricted
 from instances.service_level import Limits
 
@@ -100,9 +100,8 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
         decode = limits.decode(output)
     stored = np.array(relaxed(workload).prompt_lengths)
     lengths = arrival, prompt, output, np.array(inner.prompt_lengths), stored
-    lasts = seconds, d2, float(seconds[1:].min()), (token, held)
-    is_late = limits is not None
-    return Machine(*lengths, end, first_token, decode, inner.memory_limit, *lasts, is_late)
+    lasts = seconds, d2, float(seconds[1:].min()), (token, held), limits is not None
+    return Machine(*lengths, end, first_token, decode, inner.memory_limit, *lasts)
 
 
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
@@ -121,8 +120,6 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     tokens, d2 = np.arange(most + 1), 0.0
     if isinstance(batch_time, AffineTime):
         seconds, d2 = batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
-    elif isinstance(batch_time, IterationTime):
-        seconds, d2 = np.full(most + 1, batch_time.d0), batch_time.d1
     elif isinstance(batch_time, TiledTime):
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         seconds, d2 = table + batch_time.kernel, batch_time.kv_token

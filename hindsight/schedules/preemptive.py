@@ -22,18 +22,13 @@ class PreemptiveKeys:
 
     Attributes
     ----------
-    cycle : int
-        Number of annealings completed.
+    keys : KeySearch
+        The search in seconds.
     """
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self._instance = instance
-        self._keys = KeySearch(Workload.from_instance(instance, AffineTime(1.0)), seed)
-
-    @property
-    def cycle(self) -> int:
-        """Return the number of annealings completed."""
-        return self._keys.cycle
+        self.keys = KeySearch(Workload.from_instance(instance, AffineTime(1.0)), seed)
 
     def improve(self, should_stop: Callable[[], bool]) -> Iterator[Any]:
         """Run one annealing, and yield each better schedule, in rounds.
@@ -41,16 +36,16 @@ class PreemptiveKeys:
         Before the first annealing, `KeySearch.open` builds first schedules, and the best of them is
         yielded. Stop once ``should_stop`` returns True.
         """
-        last = self.cycle
+        last = self.keys.cycle
         if not last:
-            self._keys.open(should_stop)
+            self.keys.open(should_stop)
             yield self.schedule()
-        for _ in self._keys.anneal(lambda: self.cycle > last or should_stop()):
+        for _ in self.keys.anneal(lambda: self.keys.cycle > last or should_stop()):
             yield self.schedule()
 
     def schedule(self) -> Any:
         """Return the best schedule so far, in rounds."""
-        instance, found = self._instance, self._keys.schedule()
+        instance, found = self._instance, self.keys.schedule()
         # ``found`` is a schedule of a workload, whose requests are in order of arrival. ``order``
         # has the index of each of them in the instance.
         order, assignment = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)

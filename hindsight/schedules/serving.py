@@ -6,14 +6,17 @@ key, times the machine time that it still needs and times the seconds until its 
 power. Prompts make a round longer for all its requests, so a cap on prompt tokens delays prompts
 and speeds up running requests.
 
+If requests hold large shares of the memory, those of least rank often leave much of it unused. So a
+request that does not fit may take the place of one that makes less of the memory (`Rule.fill`).
+
 If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
 with all running ones for its whole run. Otherwise a request that does not run leaves the KV cache,
 and its tokens are swapped out, or recomputed later. Requests that must be late are dropped.
 
 After a round, the same requests run again until a request arrives, completes, fits from then on, or
 does not fit any more. Between these events no decision is needed: running lowers the rank of a
-request, so running requests stay before all waiting ones. With deadlines, ranks also change with
-time, so there is a decision after at most `REVIEW` rounds.
+request, so running requests stay before all waiting ones. Exchanges, too, stay until then. With
+deadlines, ranks also change with time, so there is a decision after at most `REVIEW` rounds.
 
 Sources: least remaining time first (Schrage, 1968); rejection of late jobs (Moore, 1968).
 """
@@ -67,6 +70,10 @@ class Rule(NamedTuple):
     recomputes : bool
         Whether a preempted request recomputes the KV cache of its prompt and its tokens when it
         resumes.
+    fill : float
+        If above 0, a request that does not fit in memory may take the place of a chosen one of
+        smaller value. The value of a request is (tokens that it holds) / (its rank) ** ``fill``:
+        the smaller ``fill``, the less the rank matters. If ``reserves`` is True, it must be 0.
     token : float
         Factor on the seconds per processed token in the machine seconds that a request still needs.
         The larger it is, the later are long prompts.
@@ -79,6 +86,7 @@ class Rule(NamedTuple):
     patience: float = math.inf
     reserves: bool = False
     recomputes: bool = False
+    fill: float = 0.0
     token: float = 1.0
 
 
@@ -95,12 +103,13 @@ class Run(NamedTuple):
         Sort key of each request, > 0.
     order : int64 array, shape (n,)
         Workspace: requests that have arrived and are neither complete nor dropped because they must
-        be late, in ascending order of rank.
+        be late, in ascending order of rank. While a round is chosen, the chosen ones come first.
     done, last, row : int64 array, shape (n,)
         Workspace, for each request: number of output tokens that it has produced, last round in
         which it ran, and row of its latest stretch in ``table``.
-    due, rank : float64 array, shape (n,)
-        Workspace, for each request: deadline of its last token in seconds, and its rank.
+    due, rank, value : float64 array, shape (n,)
+        Workspace, for each request: deadline of its last token in seconds, its rank, and its value
+        (`Rule.fill`).
     late : int64 array, shape (n,)
         Output: 1 for requests that the simulation served late or dropped, 0 for those on time.
     table : int64 array, shape (rows, 6)
@@ -118,15 +127,9 @@ class Run(NamedTuple):
     row: IntArray
     due: FloatArray
     rank: FloatArray
+    value: FloatArray
     late: IntArray
     table: IntArray
-
-
-_Round = tuple[int, int, int, int, int]
-"""Number of requests that run in the next round, number of tokens that they process, number of
-stored tokens on which the duration of the round depends, largest number of rounds in which the
-same requests run before requests are chosen again, and number of stretches in the schedule so far.
-A stretch is a request and consecutive rounds in which it runs."""
 
 
 @step
@@ -226,32 +229,33 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 
 
 @step
-def _write(i: int, r: int, tokens: int, written: int, run: Run) -> int:
-    """Write a new stretch of request i to `Run.table`, unless i also ran in round r.
+def _exchange(x: int, running: int, room: int, run: Run) -> int:
+    """Exchange the request at ``run.order[x]`` for one of the first ``running``, which are chosen.
 
-    A stretch is a request and consecutive rounds in which it runs. The new stretch begins in round
-    r + 1, in which the request processes ``tokens`` tokens. ``written`` is the number of stretches
-    so far. Return the new number.
+    ``room`` is the number of tokens that the chosen requests leave free in memory. Among chosen
+    requests whose `Run.value` is smaller, and whose memory plus the room is enough for the request,
+    the one of least value makes way. Return the change of ``room``: it is 0 if there is none.
     """
-    if run.last[i] == r and run.done[i] > 0:
-        return written
-    run.row[i] = written
-    if written < len(run.table):
-        row = run.table[written]
-        row[0], row[1], row[2], row[3] = i, r + 1, 0, ADVANCES
-        row[4], row[5] = run.done[i], tokens
-    return written + 1
+    order, i = run.order, run.order[x]
+    held: int = run.machine.held[i] + run.done[i]
+    place, freed = x, held
+    for y in range(running):
+        more: int = run.machine.held[order[y]] + run.done[order[y]]
+        if run.value[order[y]] < run.value[order[place]] and held <= more + room:
+            place, freed = y, more
+    order[x], order[place] = order[place], i
+    return freed - held
 
 
 @step
-def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
-    """Choose the requests that run in round r + 1, which begins at time t, and let them run.
+def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
+    """Choose the requests that run in round r + 1, which begins at time t.
 
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
     chosen if memory, the cap on prompt tokens and the deadlines of those already chosen allow it.
-    If the rule reserves memory, the chosen requests then come first in `Run.order`, sorted by their
-    last rounds. ``written`` is the number of stretches in the schedule so far. A stretch is a
-    request and consecutive rounds in which it runs. `_Round` describes the result.
+    The chosen requests then come first in `Run.order`. If the rule reserves memory, they are sorted
+    by their last rounds. Return their number, and the largest number of rounds in which they run
+    before requests are chosen again.
     """
     machine, rule = run.machine, run.rule
     running = tokens = memory = stored = prompts = refused = x = 0
@@ -263,12 +267,16 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         own = _tokens(i, r, run)
         held = machine.held[i] + done + 1
         if not rule.reserves:
+            if rule.fill > 0:
+                run.value[i] = held * run.rank[i] ** -rule.fill
             wait = LONGEST if memory + held > machine.memory_limit else 0
         else:
             wait = 0 if run.last[i] == r else _wait(i, running, memory, run)
         if wait > 0:
             span = min(span, wait)
             refused += 1
+            if rule.fill > 0:
+                memory -= _exchange(x - 1, running, machine.memory_limit - memory, run)
             continue
         more = stored + machine.stored[i] + done + 1
         is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
@@ -289,9 +297,8 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
             for y in range(x - 1, running, -1):
                 run.order[y] = run.order[y - 1]
             _insert(running, i, run)
-        written = _write(i, r, own, written, run)
-        run.last[i] = r + 1
-        span = min(span, machine.output[i] - done)
+        elif x - 1 > running:
+            run.order[x - 1], run.order[running] = run.order[running], i
         running += 1
         memory += held
         stored = more
@@ -299,26 +306,34 @@ def _choose(r: int, t: float, active: int, written: int, run: Run) -> _Round:
         prompts += own if own > 1 else 0
     if not rule.reserves:
         span = min(span, (machine.memory_limit - memory) // max(1, running) + 1)
-    return running, tokens, stored, span, written
+    return running, span
 
 
 @step
-def _advance(i: int, r: int, rounds: int, first: float, run: Run) -> None:
-    """Record that request i runs in the ``rounds`` rounds after round r.
+def _advance(i: int, r: int, rounds: int, first: float, written: int, run: Run) -> int:
+    """Let request i run in the ``rounds`` rounds after round r; return the new ``written``.
 
     The first of these rounds ends at time ``first``, in seconds. If it produces the request's first
     token, the deadline of the last token is updated: it may depend on the time of the first token,
-    and becomes -1 if the first token is late.
+    and becomes -1 if the first token is late. ``written`` is the number of stretches in the
+    schedule. A stretch is a request and consecutive rounds in which it runs. Unless request i also
+    ran in round r, a new stretch begins.
     """
-    machine = run.machine
-    if machine.counts_late and run.done[i] == 0:
+    machine, done, table = run.machine, run.done[i], run.table
+    if machine.counts_late and done == 0:
         decoded = (first + machine.decode[i]) * LENIENT
         is_late = first > machine.first_token[i] * LENIENT
         run.due[i] = -1.0 if is_late else min(run.due[i], decoded)
+    if done == 0 or run.last[i] != r:
+        run.row[i] = written
+        if written < len(table):
+            table[written] = i, r + 1, 0, ADVANCES, done, _tokens(i, r, run)
+        written += 1
+    if run.row[i] < len(table):
+        table[run.row[i], 2] += rounds
     run.done[i] += rounds
     run.last[i] = r + rounds
-    if run.row[i] < len(run.table):
-        run.table[run.row[i], 2] += rounds
+    return written
 
 
 @step
@@ -337,20 +352,27 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 
 @step
 def _last(
-    running: int, stored: int, span: int, t: float, following: float, machine: Machine
-) -> tuple[int, float]:
-    """Return the number of rounds until requests are chosen again, and when the last one ends.
+    running: int, span: int, r: int, t: float, following: float, run: Run
+) -> tuple[int, float, float]:
+    """Return the number of rounds until requests are chosen again, and when two of them end.
 
-    The same number of requests, ``running``, run in each of these rounds. The first round ends at
-    time t, and its duration depends on ``stored`` tokens. The last round is the first that ends at
-    time ``following`` (of the next arrival) or later. But there are at most ``span`` rounds.
+    The first ``running`` requests in `Run.order` run in each round after round r, from time t on.
+    The last round is the first that ends at time ``following`` (of the next arrival) or later, or
+    in which a request completes. But there are at most ``span`` rounds. The times returned are the
+    ends of the first and of the last round.
     """
-    rounds = 1
+    machine, rounds = run.machine, 1
+    tokens = stored = 0
+    for i in run.order[:running]:
+        tokens += _tokens(i, r, run)
+        stored += machine.stored[i] + run.done[i] + 1
+        span = min(span, machine.output[i] - run.done[i])
+    first = t = t + machine.seconds[tokens] + machine.d2 * stored
     while rounds < span and t < following:
         rounds += 1
         stored += running
         t += machine.seconds[running] + machine.d2 * stored
-    return rounds, t
+    return rounds, first, t
 
 
 @njit
@@ -380,9 +402,8 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
         following = machine.arrival[members[position]] if position < members.size else math.inf
         if active == 0:
             continue
-        running, tokens, stored, span, written = _choose(r, t, active, written, run)
-        first = t + machine.seconds[tokens] + machine.d2 * stored
-        rounds, end = _last(running, stored, span, first, following, machine)
+        running, span = _choose(r, t, active, run)
+        rounds, first, end = _last(running, span, r, t, following, run)
         total += active * (end - t)
         steps_left -= running * rounds
         t = end
@@ -391,8 +412,8 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
             # Sort the requests that are not complete by their new ranks. Insertion sort is fast,
             # because the order hardly changes.
             i = run.order[x]
-            if run.last[i] == r + 1:
-                _advance(i, r, rounds, first, run)
+            if x < running:
+                written = _advance(i, r, rounds, first, written, run)
             if run.done[i] == machine.output[i]:
                 late[i] = t > run.due[i]
                 on_time += 1 - late[i]

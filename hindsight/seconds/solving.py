@@ -243,11 +243,10 @@ class _Search:
         ascents = [one for one in begun if one is not None]
         if not ascents:
             return
-        if len(ascents) > 1:
-            # Try all minorants (affine lower bounds on the batch time). The one with the best lower
-            # bound on the cost without prices may not be the best one with prices.
-            for one in ascents:
-                one.climb(PROBE_TURNS, self._schedules.must_stop, pool)
+        # Try all minorants (affine lower bounds on the batch time). The one with the best lower
+        # bound on the cost without prices may not be the best one with prices.
+        for one in ascents:
+            one.climb(PROBE_TURNS, self._schedules.must_stop, pool)
         ascent = max(ascents, key=lambda one: one.estimate)
         limited = clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
@@ -300,8 +299,7 @@ class _Search:
         # that these gammas allow for the round. So shorter cells would give weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
-        options: Any = {"horizon": horizon, "cell": cell, "deadlines": deadlines}
-        return RoundLengthAscent(schedule, minorant, **options)
+        return RoundLengthAscent(schedule, minorant, horizon, cell, deadlines)
 
     def _evaluate(self, pool: Executor) -> None:
         """Compute the lower bound that the prices of the best ascent prove.
