@@ -68,7 +68,7 @@ KEY_SHARE = 0.4
 change the machine of a request."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: probability to draw only among late requests, and to reject the one drawn."""
+"""With deadlines: probability to draw only among late requests, and to reject the drawn one."""
 
 SLICE_WORK = 20_000
 """(Number of requests) * (number of annealing moves) between two calls of the stop callback."""
@@ -248,8 +248,8 @@ class KeySearch:
     def _open(self) -> Iterator[None]:
         """Try each pair of `_ways` (initial sort keys and a rule) on all machines.
 
-        Each machine keeps the pair that gives it the lowest cost. Together they make the best plan.
-        Yield after each pair.
+        Each machine keeps the pair that gives it the lowest cost. The best plan consists of these
+        pairs. Yield after each pair that is tried.
         """
         factor, late = np.ones(len(self._charge)), np.zeros(len(self._charge), dtype=np.int64)
         machine = assigned(self._machine.arrival, self._charge, self._machines)

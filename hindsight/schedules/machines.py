@@ -87,8 +87,8 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     """
     inner, batch_time = restricted(workload), workload.require_batch_time()
     prompt, output = np.maximum(workload.prompt_lengths, 1), np.array(workload.output_lengths)
-    # Largest number of tokens that a round can process: all prompts, and also all output tokens if
-    # preempted requests recompute them. The memory limit may be much larger.
+    # ``most`` is the largest number of tokens that a round can process: all prompts, and also all
+    # output tokens if preempted requests recompute them. The memory limit may be much larger.
     most = int(prompt.sum()) + recomputes * int(output.sum())
     seconds, d2 = round_seconds(batch_time, min(inner.memory_limit, most))
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)

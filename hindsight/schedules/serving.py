@@ -7,7 +7,7 @@ power. Prompts make a round longer for all its requests, so a cap on prompt toke
 and speeds up running requests.
 
 If requests hold large shares of the memory, those of least rank often leave much of it unused. So a
-request that does not fit may take the place of one that makes less of the memory (`Rule.fill`).
+request that does not fit may replace a chosen request that uses less memory (`Rule.fill`).
 
 If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
 with all running ones for its whole run. Otherwise a request that does not run leaves the KV cache,
@@ -15,8 +15,9 @@ and its tokens are swapped out, or recomputed later. Requests that must be late 
 
 After a round, the same requests run again until a request arrives, completes, fits from then on, or
 does not fit any more. Between these events no decision is needed: running lowers the rank of a
-request, so running requests stay before all waiting ones. Exchanges, too, stay until then. With
-deadlines, ranks also change with time, so there is a decision after at most `REVIEW` rounds.
+request, so running requests stay before all waiting ones. A request that has replaced another one
+also runs until the next event. With deadlines, ranks also change with time, so there is a decision
+after at most `REVIEW` rounds.
 
 Sources: least remaining time first (Schrage, 1968); rejection of late jobs (Moore, 1968).
 """
@@ -41,7 +42,7 @@ LENIENT = 1 + 1e-12
 schedule are compared exactly."""
 
 RUNNING = -(2.0**52)
-"""If `Rule.reserves`, running requests are tried first: the rank is `RUNNING` + the last round."""
+"""If `Rule.reserves`, running requests come first: their rank is `RUNNING` + (their last round)."""
 
 
 class Rule(NamedTuple):
@@ -71,9 +72,9 @@ class Rule(NamedTuple):
         Whether a preempted request recomputes the KV cache of its prompt and its tokens when it
         resumes.
     fill : float
-        If above 0, a request that does not fit in memory may take the place of a chosen one of
-        smaller value. The value of a request is (tokens that it holds) / (its rank) ** ``fill``:
-        the smaller ``fill``, the less the rank matters. If ``reserves`` is True, it must be 0.
+        If above 0, a request that does not fit in memory may replace a chosen request of smaller
+        value. The value of a request is (tokens that it holds) / (its rank) ** ``fill``. The
+        smaller ``fill`` is, the less the rank matters. If ``reserves`` is True, ``fill`` must be 0.
     token : float
         Factor on the seconds per processed token in the machine seconds that a request still needs.
         The larger it is, the later are long prompts.
@@ -230,11 +231,13 @@ def _wait(i: int, running: int, memory: int, run: Run) -> int:
 
 @step
 def _exchange(x: int, running: int, room: int, run: Run) -> int:
-    """Exchange the request at ``run.order[x]`` for one of the first ``running``, which are chosen.
+    """Replace a chosen request by the request ``run.order[x]``, which does not fit in memory.
 
-    ``room`` is the number of tokens that the chosen requests leave free in memory. Among chosen
-    requests whose `Run.value` is smaller, and whose memory plus the room is enough for the request,
-    the one of least value makes way. Return the change of ``room``: it is 0 if there is none.
+    The first ``running`` entries of `Run.order` are the chosen requests. ``room`` is the number of
+    tokens that they leave free in memory. Of the chosen requests of smaller `Run.value` whose own
+    memory plus ``room`` is enough for the new request, the one of least value is replaced. The two
+    requests change places in `Run.order`. Return the number of tokens by which the free memory
+    grows, or 0 if no chosen request can be replaced.
     """
     order, i = run.order, run.order[x]
     held: int = run.machine.held[i] + run.done[i]
@@ -311,13 +314,13 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
 
 @step
 def _advance(i: int, r: int, rounds: int, first: float, written: int, run: Run) -> int:
-    """Let request i run in the ``rounds`` rounds after round r; return the new ``written``.
+    """Let request i run in the ``rounds`` rounds after round r. Return the number of stretches.
 
     The first of these rounds ends at time ``first``, in seconds. If it produces the request's first
     token, the deadline of the last token is updated: it may depend on the time of the first token,
-    and becomes -1 if the first token is late. ``written`` is the number of stretches in the
-    schedule. A stretch is a request and consecutive rounds in which it runs. Unless request i also
-    ran in round r, a new stretch begins.
+    and becomes -1 if the first token is late. A stretch is a request and consecutive rounds in
+    which it runs. A new stretch begins unless request i also ran in round r. ``written`` is the
+    number of stretches in the schedule before this call. The result is their number after it.
     """
     machine, done, table = run.machine, run.done[i], run.table
     if machine.counts_late and done == 0:
@@ -354,12 +357,12 @@ def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
 def _last(
     running: int, span: int, r: int, t: float, following: float, run: Run
 ) -> tuple[int, float, float]:
-    """Return the number of rounds until requests are chosen again, and when two of them end.
+    """Count the rounds, from round r + 1 on, until requests are chosen again.
 
-    The first ``running`` requests in `Run.order` run in each round after round r, from time t on.
-    The last round is the first that ends at time ``following`` (of the next arrival) or later, or
-    in which a request completes. But there are at most ``span`` rounds. The times returned are the
-    ends of the first and of the last round.
+    Round r + 1 begins at time t. The first ``running`` requests in `Run.order` run in each of the
+    rounds. Rounds are counted until one of them ends at time ``following``, that of the next
+    arrival, or later, or until a request completes. At most ``span`` rounds are counted. Return
+    their number, and the ends of the first and of the last of these rounds in seconds.
     """
     machine, rounds = run.machine, 1
     tokens = stored = 0
