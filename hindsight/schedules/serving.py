@@ -236,8 +236,8 @@ def _exchange(x: int, running: int, room: int, run: Run) -> int:
     The first ``running`` entries of `Run.order` are the chosen requests. ``room`` is the number of
     tokens that they leave free in memory. Of the chosen requests of smaller `Run.value` whose own
     memory plus ``room`` is enough for the new request, the one of least value is replaced. The two
-    requests change places in `Run.order`. Return the number of tokens by which the free memory
-    grows, or 0 if no chosen request can be replaced.
+    requests change places in `Run.order`. Return the change of the free memory in tokens, which is
+    0 if no chosen request can be replaced.
     """
     order, i = run.order, run.order[x]
     held: int = run.machine.held[i] + run.done[i]
