@@ -16,7 +16,7 @@ from instances import MemoryRule, ServiceLevel, Workload
 from instances.ctrl_c import Interruption
 from online import AffineTime
 from online.headroom import Headroom, Question, measure_headroom
-from online.headroom.measuring import SHARES, Measurement, Progress, next_replicas
+from online.headroom.measuring import SHARES, Measurement, next_replicas
 from online.headroom.tables import record
 from online.headroom.tasks import Enclose
 from online.headroom.words import answer_lines, remarks
@@ -28,18 +28,14 @@ SPECS = ["fcfs", "mc-sf"]
 LEVEL = ServiceLevel(latency=4.0)
 
 
-def measured(
-    question: Question,
-    limit: float = 200,
-    jobs: int | None = None,
-    progress: Progress = lambda *_: None,
-    patience: float = 2,
-    **shares: float,
-) -> Headroom:
+BRIEF = {**SHARES, "bounds": 0.002}
+
+
+def measured(question: Question, limit: float = 200, **given: Any) -> Headroom:
     """Time enough for everything on any machine, and little of it for the searches."""
-    shares = {**SHARES, "bounds": 0.002, **shares}
+    given = {"jobs": None, "progress": lambda *_: None, "shares": BRIEF, **given}
     with Interruption(math.inf) as pressed:
-        return Measurement(question, jobs, progress, pressed, shares, patience).run(limit, False)
+        return Measurement(question, pressed=pressed, **given).run(limit, False)
 
 
 def conversations(n: int, **machine: Any) -> Workload:
@@ -132,10 +128,11 @@ def test_of_a_long_log_the_first_requests_answer() -> None:
     workload = Workload(arrivals, *lengths, memory_limit=20_000, batch_time=TIME)
     question = Question(workload, proposals=["fcfs"], error=0, measured=np.full(count, 5.0))
     news: list[Any] = []
-    found = measured(question, 4, 1, lambda *one: news.append(one))
-    (first,) = (one[3] for one in news if one[3] is not None)
-    assert first.best is None
-    for one in (found, first):
+    found = measured(question, 4, jobs=1, progress=lambda *one: news.append(one))
+    # A slow machine has no first answer in time.
+    firsts = [one[3] for one in news if one[3] is not None]
+    assert [one.best for one in firsts] in ([], [None])
+    for one in (found, *firsts):
         kept = one.question.workload
         assert 1 <= len(kept) < count / 10
         assert len(kept) + one.left_out == count
@@ -152,7 +149,7 @@ def test_what_has_no_time_is_named_and_fails_nothing(workload: Workload) -> None
     hurried = measure_headroom(Question(workload, proposals=SPECS), 0.01)
     assert "best possible" in hurried.unfinished == (*record(hurried)["unfinished"],)
     assert any(one.endswith(": time ran out.") for one in remarks(hurried))
-    found = measured(Question(workload), patience=0, policy=1e-9)
+    found = measured(Question(workload), patience=0, shares={**BRIEF, "policy": 1e-9})
     assert found.best is not None
     simulated = {"vllm", "vllm(order=shortest-job)"}
     assert {one.policy for one in found.failures} == {*found.question.specs} - simulated
