@@ -160,7 +160,8 @@ def run_parts(
         Function of one part. Its compiled loops poll ``stop[0]``, because they cannot call Python
         functions, and end early once it is 1.
     parts : Iterable[Any]
-        Arguments of ``work``, one for each task of the pool.
+        Arguments of ``work``, one for each task of the pool. Tasks that begin after the stop are
+        left out.
     should_stop : Callable[[], bool]
         Stop callback, called every `POLL_SECONDS` by the calling thread. Once it returns True,
         ``stop[0]`` is set to 1, and the result is None.
@@ -173,7 +174,7 @@ def run_parts(
     list or None
         The results in the order of ``parts``, or None if the work was stopped.
     """
-    tasks = [pool.submit(work, part) for part in parts]
+    tasks = [pool.submit(lambda one: stop[0] or work(one), part) for part in parts]
     try:
         while wait(tasks, POLL_SECONDS).not_done:
             if should_stop():
