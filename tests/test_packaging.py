@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def test_one_version_is_told_everywhere() -> None:
 
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_a_tag_is_compared_with_the_version() -> None:
+    text = (ROOT / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8")
+    (command,) = re.findall(r"\$\((sed .+)\)\"", text)
+    told = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert told.stdout == f"{__version__}\n"
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
