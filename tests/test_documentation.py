@@ -31,6 +31,7 @@ from pathlib import Path
 import pytest
 
 from generated import expanded, public_names
+from instances.problem.conditions import conditions
 from online import policy_names
 from studies.pages import TABLES, TABLES_HERE
 
@@ -299,6 +300,12 @@ def anchors_on_the_site(page: Path) -> set[str]:
     text, name = expanded(page.read_text("utf-8")), page.relative_to(ROOT).as_posix()
     tables = TABLES.get(name.removeprefix("docs/"), str)()
     return anchors_of(text) | anchors_of(tables)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/model.md", "docs/engineer.md"])
+def test_pages_say_the_conditions_of_an_answer_in_its_words(page: str) -> None:
+    words = conditions("engineer" in page, preempts=False)
+    assert words in " ".join((ROOT / page).read_text("utf-8").split())
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))

@@ -11,6 +11,7 @@ from typing import Any
 
 from hindsight.outcomes.result import rounded_down
 from instances.files import csv_text
+from instances.problem.conditions import conditions
 from online.tables import Table, table_of
 from online.trials.intervals import LATENCY, ON_TIME, Interval
 from online.trials.library import source_of
@@ -92,6 +93,7 @@ class Report:
             "95 %: confidence interval of the mean ratio (bootstrap of instances)": any(
                 "95 %" in row for row in self._rows
             ),
+            **{f"{one.compared_with} holds for: {_conditions(one)}": True for one in self.trials},
             "Ratios to two optima, which do not compare: policies that preempt are divided by the "
             "preemptive optimum, which is less": has_two,
             "--preemption keep divides all costs by the preemptive optimum": has_two,
@@ -180,6 +182,10 @@ def _with_unit(name: str, trial: Trial) -> str:
     if trial.goal.startswith(ON_TIME):
         return name
     return f"{name.removesuffix(' in seconds')}, {'s' if trial.batch_time else 'rounds'}"
+
+
+def _conditions(trial: Trial) -> str:
+    return conditions(bool(trial.batch_time), preempts=trial.preemption != "never")
 
 
 def _needs_preemption(trial: Trial) -> bool:

@@ -10,6 +10,7 @@ import hindsight
 import instances
 from instances import Instance, Schedule
 from instances.ctrl_c import Interruption
+from instances.problem.conditions import conditions
 from instances.problem.memory_translation import pooled
 from instances.progress import progress_bar
 
@@ -181,6 +182,7 @@ def _described(result: hindsight.Result) -> dict[str, Any]:
     if result.goal == "latency":
         found["waiting_rounds"] = result.waiting_interval
         found["certified_waiting_gap"] = result.waiting_gap
+    found["holds_for"] = conditions(False, preempts=result.preemption == "keep")
     found["runtime_seconds"] = result.runtime
     if isinstance(result.schedule, Schedule):
         found["start_rounds"] = result.schedule.start_times.tolist()

@@ -15,6 +15,7 @@ from hindsight.certificates.format import (
     read_certificate,
 )
 from instances import FileFormatError, InvalidValueError, RecordStore
+from instances.problem.conditions import conditions
 from instances.progress import progress_bar
 from online.workers import in_order
 
@@ -82,6 +83,7 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
         f"optimum_{unit}": (verdict.lower_bound, verdict.upper_bound),
         "batch_time": str(verdict.batch_time) if is_timed else None,
         "proof": verdict.kind,
+        "holds_for": conditions(is_timed, preempts=verdict.preemptive),
     }
     # The value of the field ``memory_rule`` is empty if memory is counted in tokens.
     names = ("replicas", "requests", "leaves", "memory_rule", "digest")

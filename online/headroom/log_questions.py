@@ -95,7 +95,7 @@ def question_of_log(  # noqa: PLR0913
     limits = (memory_limit, stated_limit, preset_limit)
     limit = next((one for one in limits if one is not None), None)
     if limit is None:
-        reason = "does not say how many tokens the KV cache holds (M): give --memory"
+        reason = "does not say how many tokens the KV cache holds (M): give --memory (see --help)"
         raise FileFormatError(log.source, reason)
     rule = memory_rule or stated_rule or TOKENS
     if log.shared_tokens is not None:

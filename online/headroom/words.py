@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from instances.problem.conditions import conditions as shared_conditions
 from instances.problem.memory_rule import TOKENS
 from online.trials.intervals import rounded, rounded_down, rounded_up
 
@@ -188,7 +189,7 @@ def replicas_needed(found: Headroom) -> str:
 def conditions(found: Headroom) -> str:
     """Write the conditions under which the answer holds, the most unusual first.
 
-    They are the arrivals, load, replicas, batch time, M, and the reuse of prompts.
+    They are the arrivals, load, replicas, batch time, M, the reuse of prompts, and the schedulers.
     """
     question, router = found.question, found.question.router_of(found.question.replicas)
     parts = ["simulations only, without bounds"] if found.best is None else []
@@ -202,9 +203,8 @@ def conditions(found: Headroom) -> str:
     if router:
         routed = "routed as logged" if router.name == LOGGED else f"router {router.label}"
         parts.append(f"{question.replicas} replicas, {routed}")
-    parts.append("this batch time and M")
-    reused = f"a prefix cache could supply {percent(question.reused)} %"
-    return "; ".join([*parts, reused if question.reused else "no prefix cache"])
+    reused = f"a prefix cache could supply {percent(question.reused)} %" if question.reused else ""
+    return "; ".join([*parts, shared_conditions(True, preempts=True, reused=reused)])
 
 
 def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
