@@ -34,11 +34,7 @@ NAMED = 4
 FEW_REQUESTS = 1000
 """Number of requests below which a remark says how few of them are above p99."""
 
-BEST = (
-    "Limit and Known are of all schedulers of these requests, clairvoyant or not, that may pause, "
-    "chunk, preempt or idle within M. A paused request keeps its memory. A preempted one frees it, "
-    "waits, and processes its prompt and tokens again."
-)
+BEST = "A paused request keeps its memory. A preempted one processes its prompt and tokens again."
 ATTAINABLE = (
     "Attainable: an interval proved to contain the largest share of any scheduler. Its preempted "
     "requests return at no cost, which vLLM cannot do. All other columns are simulated."
@@ -203,8 +199,7 @@ def conditions(found: Headroom) -> str:
     if router:
         routed = "routed as logged" if router.name == LOGGED else f"router {router.label}"
         parts.append(f"{question.replicas} replicas, {routed}")
-    reused = f"a prefix cache could supply {percent(question.reused)} %" if question.reused else ""
-    return "; ".join([*parts, shared_conditions(True, preempts=True, reused=reused)])
+    return "; ".join([*parts, shared_conditions(True, preempts=True, reused=question.reused)])
 
 
 def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
