@@ -59,8 +59,8 @@ def test_the_build_needs_nothing_outside_the_lock() -> None:
 
 
 def test_one_version_is_told_everywhere() -> None:
-    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    texts = "".join(path.read_text("utf-8") for path in [ROOT / "CITATION.cff", *ROOT.glob("*.md")])
+    assert all(one + __version__ in texts for one in ("\nversion: ", "\n## ", "{Version "))
     # The workflow that publishes compares the tag with the version.
     (command,) = re.findall(r"\$\((sed .+)\)\"", WORKFLOWS[0].read_text(encoding="utf-8"))
     assert subprocess.check_output(command, cwd=ROOT, shell=True, text=True) == f"{__version__}\n"
