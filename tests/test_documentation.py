@@ -302,10 +302,9 @@ def anchors_on_the_site(page: Path) -> set[str]:
     return anchors_of(text) | anchors_of(tables)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/model.md", "docs/engineer.md"])
-def test_pages_say_the_conditions_of_an_answer_in_its_words(page: str) -> None:
-    text = " ".join((ROOT / page).read_text("utf-8").split())
-    assert conditions("engineer" in page, preempts=False) in text
+def test_the_conditions_of_an_answer_are_explained_in_its_words() -> None:
+    text = " ".join((ROOT / "docs" / "model.md").read_text("utf-8").split())
+    assert all(conditions(one, preempts=one) in text for one in (False, True))
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
