@@ -165,8 +165,8 @@ def _take_bounds(
     """Record the user-defined bounds. Return the largest bound that prices prove, and the prices.
 
     The function of a user-defined bound returns a number, which is only claimed, or prices, which
-    prove a bound. The result is None if no function returns prices for the kind of preemption of
-    the solve.
+    prove a bound. Prices count only if they are prices of the optimum that is solved for: with
+    preemption or without. If no function returns such prices, the result is None.
     """
     best: tuple[int, Proof] | None = None
     problem = interval.problem

@@ -72,12 +72,12 @@ def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
 
 
 def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[AffineMinorant]:
-    """Return affine minorants with the given d2 whose lines d0 + d1 x exceed no point (x, y).
+    """Return affine lower bounds d0 + d1 x + d2 z on the length of a round, for the given d2.
 
-    A minorant is a lower bound on the length of a round. In a point (x, y), x is a number of tokens
-    that a round processes, and y is (length of the shortest such round in seconds) - d2 * (its KV
-    tokens). The first minorant is the horizontal line through the lowest point. The others are the
-    lines with d0 > 0 and d1 > 0 along edges of the lower convex hull of the points.
+    The round processes x tokens and holds z KV tokens. A point (x, y) says that all rounds that
+    process x tokens last at least y + d2 z seconds. The lines d0 + d1 x are nowhere above a point.
+    The first line is the horizontal one through the lowest point. The others are the lines with
+    d0 > 0 and d1 > 0 along edges of the lower convex hull of the points.
     """
     found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):

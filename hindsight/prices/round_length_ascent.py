@@ -218,7 +218,7 @@ class RoundLengthAscent:
         self._given = a, s, o
         # ``unknown`` has the requests whose least cost must be computed from prices. Request number
         # j of them is in subset j mod ``subsets``. Each subset is divided into `SLICES` parts in
-        # the same way. So each part has requests of all arrival times.
+        # the same way. So the requests of each part are spread over all arrival times.
         self.subsets, unknown = max(1, round(n / SUBSET)), np.flatnonzero(np.isnan(known))
         self._slices = [
             [unknown[subset :: self.subsets][part::SLICES] for part in range(SLICES)]

@@ -307,10 +307,11 @@ def _take_later(
     """Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
 
     Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
-    from this block on, and X is ``span.longest``. Each bound is first reduced by ``error``, for
-    rounding. Then it is lowered to the bound for durations longer than X, and to the bounds at all
-    later grid points, because the block may also begin later. See parts (5) and (6) of the proof at
-    the head of this module.
+    from this block on, and X is ``span.longest``. There is one bound for each grid point, the
+    earliest time at which the block may begin. First, ``error`` is subtracted from it, for
+    rounding. Then it becomes the least of itself, the bound for durations longer than X, and the
+    bounds at all later grid points, where the block may begin too. See parts (5) and (6) of the
+    proof at the head of this module.
     """
     grid, longest = tables.grid, span.longest
     cells, width = grid.price.size - 1, grid.width

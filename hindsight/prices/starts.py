@@ -294,9 +294,9 @@ def soft_starts(
     a, s, o, w, counts, _ = classes
     hints, cheapest, mass, mean_starts = found
     minima, reach = prices.minima, SPREAD * heat
-    # Work space for the blocks of starts of one class that may have positive weights. ``kept`` has
-    # `BLOCK` entries per block: first the costs of its starts, later their weights. ``begins`` has
-    # the first start of each block, ``ends`` the start after its last one.
+    # Work space for blocks (ranges) of starts of one class, some of which may have positive weight.
+    # ``kept`` has `BLOCK` entries per block: the costs of its starts, which are then overwritten by
+    # their weights. ``begins`` has the first start of each block, ``ends`` the one after its last.
     most = len(prices.sums) // BLOCK + 2
     kept, begins, ends = np.empty(most * BLOCK), np.empty(most, np.int64), np.empty(most, np.int64)
     for i in range(part[0], part[1]):

@@ -219,9 +219,9 @@ class StateAscent:
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
         # ``_count`` is the number of evaluations of the dual function so far in this stage. The
-        # first evaluation computes the value as well as the gradient. It also sets `_maxima`, the
-        # maxima of the total price of states that fit into memory together, to exact maxima. The
-        # soft maxima of the last stage may be far off, because prices may have changed since then.
+        # first evaluation computes the value as well as the gradient. It also computes
+        # `_maxima` exactly: the largest total prices of states that fit into memory together. Those
+        # of the previous stage are soft maxima, and prices may have changed since then.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)

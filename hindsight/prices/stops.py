@@ -288,7 +288,7 @@ def set_shares(
             slope = max(slope, table[r, m] / m)
         if slope == 0.0:
             continue
-        # Raise the temperature so far that slope M / temperature is at most 600. All exponents
+        # Raise the temperature so far that slope * M / temperature is at most 600. All exponents
         # below are then at least -600, so that no weight underflows.
         warm = max(heat, slope * limit / 600.0)
         for m in range(limit + 1):

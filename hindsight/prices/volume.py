@@ -62,7 +62,7 @@ class VolumeFilling(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """Return the number of the last round that serves any volume; rounds begin at 1."""
+        """Return the number of the last round that serves some volume; the first is round 1."""
         return sum(count for _, count in self.marginal_volumes)
 
 

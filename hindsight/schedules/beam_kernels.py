@@ -367,10 +367,10 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
     last. Requests with equal starts are placed only in order of rising rank (place in the priority
     order). The start is -1 if more requests would run at once than `Beam.ends` has columns.
 
-    Also return the round in which a single server, the fluid relaxation of the extended schedule,
-    begins to serve the unplaced requests. It serves two volumes (tokens times rounds) first, with
-    `RankedRequests.limit` tokens per round: that of request i, and that which the running
-    requests still hold after its start.
+    Also return a round of the fluid relaxation of the schedule with request i added. There, one
+    server serves volume (tokens times rounds), `RankedRequests.limit` tokens per round. From the
+    start of request i on, it first serves the volume of request i and the remaining volume of the
+    requests that then run. The round is that in which it begins with the unplaced requests.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])

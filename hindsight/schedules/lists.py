@@ -88,7 +88,8 @@ def best_list_schedule(
         The problem.
     should_stop : Callable[[], bool] or None, default None
         Once it returns True, each list schedule that takes more than about 0.05 seconds is given
-        up. If none is complete, or the schedules are too long, the result is `first_schedule`.
+        up. The result is `first_schedule` if no list schedule is complete, or if the memory
+        profiles (memory held on each machine in each round) would be too long.
     """
     moved = compress(instance)
     search = RuinAndRecreate(moved.instance)
