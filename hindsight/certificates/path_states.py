@@ -34,7 +34,7 @@ from .state_proofs import StateProof
 Shorts = npt.NDArray[np.int16]
 
 NOTHING = -(2**60)
-"""Total price of a set that does not fit in memory. Costs are below 2^60, so no maximum takes it."""
+"""Total price of sets that do not fit in memory. Costs are below 2^60, so no maximum takes it."""
 
 CELLS = 1 << 21
 """Most entries of the tables of largest total prices that are computed in one batch."""
