@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
@@ -71,7 +72,15 @@ def resolved(word: str) -> Any:
 
 
 def _names(words: str) -> str:
-    return "\n".join(f"::: {name}" for word in words.split() for name in shown(word))
+    return "\n".join(_name(name) for word in words.split() for name in shown(word))
+
+
+def _name(name: str) -> str:
+    if name not in sys.modules:
+        return f"::: {name}"
+    # A module of the same name would be shown instead of the function.
+    heading = f"{{heading: {name}, toc_label: {name}}}"
+    return f"::: {name}.{name.rpartition('.')[2]}\n    options: {heading}"
 
 
 def _policies(words: str) -> str:
