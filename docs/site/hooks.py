@@ -53,6 +53,12 @@ def in_site(path: str) -> str | None:
     return f"source/{path}.txt"
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Leave out the page for missing addresses: its links need the address of a server."""
+    config.theme.static_templates.discard("404.html")
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add generated parts, the pages of the root, and files outside docs/ that pages link to."""
     for name, tables in TABLES.items():
