@@ -60,7 +60,7 @@ docs: $(STAMP)  ## the site, in build/site; nothing is fetched, and the pages op
 docs-test: $(STAMP)  ## run what README, CONTRIBUTING, docs/ and the docstrings show
 	$(BIN)/python -m pytest tests/test_documentation.py tests/scripts/test_first_picture.py tests/scripts/studies $(PYTEST_ARGS)
 
-test-browser: docs  ## open built pages in the system's Chromium, which must be installed
+test-browser: docs  ## open every page of the site in the system's Chromium, if it is installed
 	$(BIN)/python -m pytest tests/test_browser.py $(PYTEST_ARGS)
 
 WHAT ?= policies or golden

@@ -1,47 +1,71 @@
-"""Pages of the built site in the system's Chromium: `make docs` first, or `make test-browser`."""
-
-from __future__ import annotations
+"""Pages in the system's Chromium, wide and narrow, light and dark: `make test-browser`."""
 
 import shutil
-import subprocess
+from itertools import product
 from pathlib import Path
 
-import matplotlib.image
+import pandas as pd
 import pytest
 
-SITE = Path(__file__).resolve().parent.parent / "build" / "site"
+from online import pictures
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "build" / "site"
+PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html"))
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), "")
-PAGES = ("index", "headroom", "reproduction")
+FAULTS = (ROOT / "tests" / "support" / "page_faults.js").read_text("utf-8")
 
-pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason=f"none of {', '.join(NAMES)} is installed"),
-    pytest.mark.skipif(not SITE.exists(), reason="build/site is missing: run make docs"),
-]
+MISSING = "build/site is missing: run make docs" if CHROMIUM else f"none of {NAMES} is installed"
 
-
-def opened(page: str, profile: Path, *options: str) -> str:
-    """Open a page without a window; return what Chromium prints."""
-    fixed = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}")
-    command = [CHROMIUM, *fixed, *options, (SITE / f"{page}.html").as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and PAGES), reason=MISSING)]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_opens_with_its_heading_and_style(page: str, tmp_path: Path) -> None:
-    dom = opened(page, tmp_path / "profile", "--dump-dom")
-    assert "<h1" in dom
-    assert "</html>" in dom
-    for link in ("stylesheet", "<nav"):
-        assert link in dom
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
 
-@pytest.mark.parametrize("width", [1280, 500])
-def test_a_page_is_drawn_at_a_width(width: int, tmp_path: Path) -> None:
-    """Chromium's windows are at least 500 wide; the page fills the window and is not blank."""
-    picture = tmp_path / "page.png"
-    size = (f"--window-size={width},900", f"--screenshot={picture}")
-    opened("index", tmp_path / "profile", *size)
-    pixels = matplotlib.image.imread(picture)
-    assert pixels.shape[:2] == (900, width)
-    assert pixels[..., :3].std() > 0.02
+def faults(browser, file):
+    """Open a page of the disk; return what is wrong with it, also where it asks for the network."""
+    page, found = browser.new_page(), []
+    page.on("console", lambda message: found.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on("request", lambda request: found.append(request.url))
+    page.goto(file.as_uri())
+    page.add_style_tag(content="* {transition: none !important}")
+    for scheme, width in product(("light", "dark"), (1280, 400)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        found += [f"{scheme}, {width}: {fault}" for fault in page.evaluate(FAULTS)]
+    page.close()
+    return [one for one in found if not one.startswith(("file:", "data:", "blob:"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_faults(browser, name):
+    assert faults(browser, SITE / name) == []
+
+
+def test_a_written_page_has_no_faults(browser, tmp_path):
+    content = ["A sentence.", pd.DataFrame([range(100000, 100030)]), pictures.new_axes()]
+    (tmp_path / "page.html").write_text(pictures.page("a title", "an answer", content), "utf-8")
+    assert faults(browser, tmp_path / "page.html") == []
+
+
+def test_a_faulty_page_is_found(browser, tmp_path):
+    wrong = "<h1>A</h1><h3>B</h3><img src='none.png'><p style='width: 2000px; color: #aaa'>C"
+    (tmp_path / "page.html").write_text(wrong, "utf-8")
+    text = "\n".join(faults(browser, tmp_path / "page.html"))
+    wanted = ("wide", "no image", "skips a level", "contrast of 2.3", "ERR_FILE_NOT_FOUND")
+    assert [fault for fault in wanted if fault not in text] == []
+
+
+def test_the_search_finds_a_page_from_the_disk(browser):
+    page = browser.new_page()
+    page.goto((SITE / "index.html").as_uri())
+    page.click("[data-md-component=search-query]")
+    page.keyboard.type("LaTeX")
+    page.wait_for_selector(".md-search-result__item a[href*='/experiments.html']")
