@@ -1,11 +1,12 @@
-"""Prices for `hindsight.prices.round_lengths`, by ascent on an approximation of the bound.
+"""Prices of machine time (`hindsight.prices.round_lengths`), by ascent on an approximate bound.
 
 Prices prove nothing by themselves: only `PricedValues` computes their bound. So the ascent may
-approximate the values V_i (`hindsight.prices.round_length_kernels`).
+approximate V_i, the least latency plus payments of each request i
+(`hindsight.prices.round_length_kernels`).
 
-After the horizon T the price is 0, here as in the bound. With a price after T, requests that run
-then would pay more, while the integral, which ends at T, would not grow: the ascent would raise
-this price without end.
+After the horizon T the price is 0, here as in the bound. The bound is the sum of the V_i minus the
+integral of the price, and the integral ends at T. With a price after T, requests that run then
+would pay more, while the integral would not grow: the ascent would raise this price without end.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ FIRST_WINDOW = 4.0
 given schedule) + 3 * (length of a price cell) after its arrival."""
 
 ROW_CELLS = 8
-"""Number of consecutive cells (intervals with one price pi) that share one gamma and one
-attendance. pi * gamma is the price of memory and work, pi * (1 - gamma) * attendance that of work
-and of taking part in rounds, and pi * (1 - gamma) * (1 - attendance) that of work alone."""
+"""Number of consecutive cells (intervals with one price pi) with equal gamma and attendance. Of pi,
+memory and work pay the share gamma, work (seconds that tokens add to a round) and taking part in
+rounds pay (1 - gamma) * attendance, and work alone pays (1 - gamma) * (1 - attendance)."""
 
 STEPS, DEADLINE_STEPS = 2, 8
 """Number of time-grid steps per cell (interval with one price), without and with deadlines. The
@@ -125,12 +126,12 @@ class RoundLengthAscent:
 
     A cell is a time interval with one price pi. The variables are the logarithm of pi in each cell,
     the logits of gamma and of the attendance in each row of `ROW_CELLS` cells, and the logarithms
-    of the levels of each request. Gamma and the attendance are the shares that divide pi into three
-    parts (`RoundLengthPrices`). The levels determine how much each request pays for taking part in
-    a round (`Shares`). A request has a level in each cell from its start to its completion in the
-    given schedule. Initial prices are 0.6 times those of `mean_busy_prices`, or the number of
-    requests present per machine in the schedule if that is larger, because a delay of the machine
-    delays all requests present.
+    of the levels of each request. Gamma and the attendance are shares that divide pi into three
+    parts, for memory, for work and for taking part in rounds (`ROW_CELLS`). The levels determine
+    how much each request pays for taking part in a round (`Shares`). A request has a level in each
+    cell from its start to its completion in the given schedule. Initial prices are 0.6 times those
+    of `mean_busy_prices`, or the number of requests present per machine in the schedule if that is
+    larger, because a delay of the machine delays all requests present.
 
     With deadlines, initial prices follow from the utilisation of the machine, and no request has a
     level.
@@ -200,8 +201,9 @@ class RoundLengthAscent:
         first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
         times = np.array([np.maximum(first, a), schedule.completion_times + cell])
         ends = np.minimum((times / cell).astype(np.int64), cells - 1) * (deadlines is None)
-        # Logits -1 and 1.5: at first, 0.27 of a price is for memory and work (gamma), and 0.82 of
-        # the rest is for work and taking part in rounds (attendance).
+        # Logits -1 and 1.5: at first, 0.27 of a price is charged for memory and work (gamma). Of
+        # the other 0.73, a share of 0.82 is charged for work and taking part in rounds
+        # (attendance).
         logits = np.outer([-1.0, 1.5], np.ones(self._row[-1] + 1))
         levels = np.zeros((ends[1] - ends[0]).sum())
         self._shares = Shares(ends[0], ends[1], levels.copy())
@@ -247,9 +249,10 @@ class RoundLengthAscent:
     def prices(self) -> RoundLengthPrices:
         """Return weighted means over all ascent steps of the prices of machine time.
 
-        Later steps have larger weights. The bound is concave in the prices alpha, beta, eta and in
-        the payments mu_i for taking part in rounds. So the means over steps prove a larger bound
-        than the prices of most single steps.
+        Later steps have larger weights. The bound is concave in the prices alpha (for memory and
+        work), beta (for work), eta (for work and taking part in rounds), and in the payments mu_i
+        of requests for taking part. So the means over steps prove a larger bound than the prices of
+        most single steps.
         """
         (alpha, beta, eta), levy = self._mean
         rest, cell = beta + eta, self._cell
@@ -276,9 +279,10 @@ class RoundLengthAscent:
     def _now(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return price, gamma and attendance of each cell, and the normalised levels of requests.
 
-        Gamma is the share of the price that is charged for memory and work. The attendance is the
-        share of the rest that is charged for work and for taking part in rounds. A normalised level
-        is the level of a request divided by the sum of the levels of all requests in the same cell.
+        A cell is a time interval with one price. Gamma is the share of this price that is charged
+        for memory and work. Of the other part of the price, the share called attendance is charged
+        for work and for taking part in rounds. A normalised level is the level of a request divided
+        by the sum of the levels of all requests in the same cell.
         """
         log_price, logits, levels = (one.x for one in self._steps)
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
@@ -341,18 +345,21 @@ class RoundLengthAscent:
     def _model(self, rates: FloatArray, levy: FloatArray) -> tuple[Model, IntArray]:
         """Return a `Model` of present prices, on a time grid of several steps per cell.
 
-        Also return the array `Requests.share`, with grid steps as its cells. ``rates`` are
-        the prices alpha, beta and eta of each cell, shape (3, cells). ``levy`` has, for each level,
-        what its request pays for taking part in a round, divided by the overhead d0 of a round.
+        Also return the array `Requests.share`, with grid steps as its cells. ``rates`` are the
+        prices alpha (for memory and work), beta (for work) and eta (for work and taking part in
+        rounds) of each cell, shape (3, cells). ``levy`` has, for each level, what its request pays
+        for taking part in a round, divided by the overhead d0 of a round.
         """
         fine, d0 = self._fine, self._machine.d0
         step = self.cell / fine
         until = np.cumsum(np.repeat(rates, fine, axis=1) * step, axis=1)
         beyond = max(int((self._given[0] + self._window).max() / step) + 5 - until.shape[1], 0)
         until = np.pad(np.pad(until, ((0, 0), (1, 0))), ((0, 0), (0, beyond)), "edge")
-        # ``levies`` has an entry at both ends of each grid step in which a request pays for taking
-        # part. So each request has one entry more than it has such steps, and ``place[i]``
-        # increases by i.
+        # ``levies`` lists the entries of request 0, then those of request 1, and so on: one at each
+        # end of each grid step in which the request pays for taking part. So a request with k such
+        # steps has k + 1 entries. ``place[i]`` + x is the position of the entry of request i at
+        # grid point x. `Shares.places` returns this array for k entries per request. The additional
+        # entry of each request before i adds i in all.
         request, cell, place = self._fine_shares.places()
         place += np.arange(len(place))
         levies = np.zeros(len(request) + len(place))
@@ -366,9 +373,10 @@ class RoundLengthAscent:
         """Take a step of the ascent from the present prices.
 
         ``now`` is the result of `_now`: prices, their shares and levels. ``charges``, of shape (3,
-        cells), are derivatives of the sum of the least costs V_i by the prices alpha, beta and eta
-        of each cell, computed as if the payments mu_i for taking part in rounds were constant. This
-        method adds the derivatives through mu_i, which is proportional to eta.
+        cells), are derivatives of the sum of the least costs V_i of all requests i by the prices
+        alpha (memory and work), beta (work) and eta (work and taking part) of each cell, computed
+        as if the payments mu_i for taking part in rounds were constant. In fact mu_i is
+        proportional to eta. This method adds the derivatives that follow from this.
         """
         price, gamma, attendance, part = now
         cell, d0, rounds = self._cell, self._machine.d0, self._shares.levels
@@ -382,9 +390,10 @@ class RoundLengthAscent:
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
         slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
         rate = (RATE if self.deadlines is None else FAST_RATE) / slower
-        # ``turning`` is the ratio of the step size for the logits of gamma and attendance to that
-        # for log prices. With deadlines this ratio is smaller: large steps would let gamma jump
-        # between 0 and 1 from one row of cells to the next, and then prices prove a weak bound.
+        # Gamma and attendance are the shares that divide a price into its parts. ``turning`` is
+        # (step size of Adam for the logits of these shares) / (its step size for the logarithms of
+        # prices). With deadlines it is smaller. Otherwise large steps would move gamma to 0 in some
+        # time intervals and to 1 in the next, and such prices prove a weak bound.
         turning = 3 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate

@@ -159,9 +159,9 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
     """Write three numbers for each class (round length D) to its column of ``classes``.
 
     They are the duration of the block in grid steps, 1 / D, and 1 / (D - d0), where d0 is the
-    overhead of a round. If D is too short for the block's work, the least sufficient length
-    replaces it. Classes ascend in D. Return the last class whose D is too short, or 0: shorter
-    classes have the same numbers and need not be considered.
+    overhead of a round. If a round of length D is too short for the tokens of a step, the least
+    sufficient length replaces D. Classes ascend in D. Return the last class whose D is too short,
+    or 0: shorter classes have the same numbers and need not be considered.
     """
     first, shortest = 0, model.machine.d0 + block.work
     for j in range(model.lengths.size):
@@ -178,10 +178,11 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
 def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) -> None:
     """Write integrals of a block's payments up to each grid point from ``low`` on to ``run.paid``.
 
-    Column 0 has the integral of alpha ``block.shared`` + eta ``block.work`` + mu, where mu is the
-    payment per round for taking part. Column 1 has that of beta ``block.work``. In rounds of length
-    D the block pays column 0 times 1 / D plus column 1 times 1 / (D - d0), where d0 is the overhead
-    of a round. ``own`` is the row of the request in `Requests.share`.
+    Column 0 has the integral of alpha ``block.shared`` + eta ``block.work`` + mu. Column 1 has that
+    of beta ``block.work``. Here alpha, beta and eta are prices of machine time, and mu is the
+    payment per round for taking part. In rounds of length D the block pays column 0 times 1 / D
+    plus column 1 times 1 / (D - d0), where d0 is the overhead of a round. ``own`` is the row of the
+    request in `Requests.share`.
     """
     for x in range(low, run.width + 1):
         at = run.begin + x
@@ -195,8 +196,8 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
     """Add derivatives by the integrals of prices to ``answer``, and set ``run.paid`` to 0.
 
     Before the call, ``run.paid`` has the derivatives of a cost by the entries that `_fill_paid`
-    writes. These entries are linear in ``until`` and ``levies`` of `Model`, so the chain rule gives
-    the derivatives by ``until`` and ``levies``.
+    writes. These entries are linear in the integrals ``until`` and ``levies`` of `Model`, so the
+    chain rule gives the derivatives by ``until`` and ``levies``.
     """
     for x in range(low, run.width + 1):
         at, paid = run.begin + x, run.paid[x, 0]

@@ -42,8 +42,8 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Let f = (duration of a block) - d0 * (its steps). Durations share a tangent if (largest f) /
-(smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration of the block)."""
+"""Let f = (duration of a block) - d0 * (its steps). Durations of a block share a lower bound if
+(largest f) / (smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration)."""
 
 ALIKE = 1.05
 """Neighbouring grid points at which a block may begin form a group. The group has one tangent if
@@ -96,8 +96,8 @@ class Grid(NamedTuple):
         Number of grid steps per cell.
     price, alpha, beta : float64 array, shape (cells + 1,)
         Prices of a second of machine time in each cell: ``price`` is pi, the sum of all parts.
-        ``alpha`` is the part charged for memory and work, ``beta`` the part for work alone. They
-        are 0 in the last cell, which has no end.
+        ``alpha`` is the part charged for memory and work (seconds that tokens add to a round),
+        ``beta`` the part for work alone. They are 0 in the last cell, which has no end.
     levy : float64 array
         Payments mu_i of each request per round for taking part, in seconds. Entry ``place + c`` is
         that of request i in cell c, where ``place`` is the last column of row i of
@@ -379,10 +379,11 @@ def _take_better(scratch: Scratch, count: int) -> None:
 
 @step
 def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
-    """Return the longest duration of a block that may share tangents with duration ``early``.
+    """Return the longest duration of a block that shares lower bounds with duration ``early``.
 
-    The result is at most ``longest``. All durations are in steps of the time grid. See `WIDENING`
-    for the rule.
+    A block is a run of consecutive steps of a request. Its payments are bounded from below by
+    tangents, each for a range of durations. The result is at most ``longest``. All durations are in
+    steps of the time grid. See `WIDENING` for the rule.
     """
     step = tables.grid.step
     least = block.steps * tables.machine.d0
@@ -427,8 +428,9 @@ def lower_by_range(
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
         # If the block begins within one grid step and has any duration of ``part``, then it ends
-        # within a span of ``late + 2 - early`` grid points. The entries of ``least`` are values of
-        # g_k - Phi. Replace each entry by the minimum over such a span.
+        # within a span of ``late + 2 - early`` grid points. The entries of ``least`` are (lower
+        # bound on the cost after the block) - phi. Replace each entry by the minimum over such a
+        # span.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

@@ -2,8 +2,8 @@ r"""Lower bounds on the values V_i under prices of machine time (`hindsight.pric
 
 V_i is the least latency plus payments of request i. The steps of the request, which are the rounds
 in which it runs, are cut into blocks of consecutive steps, numbered from 1. Parts (1) to (3) of the
-proof are in `hindsight.prices.round_length_tangents`: tangents are lower bounds on what the steps
-of one block pay.
+proof are in `hindsight.prices.round_length_tangents`: tangents are lower bounds on what the b steps
+of one block pay. They define the number phi*(lambda) and the least price c of a step.
 
 (4) *Recursion.* Let G_k(t) be the least sum of the completion time and the payments of all blocks
 after block k, if these begin at t or later. After the last block, G(t) = t. G_{k-1}(t) is the
@@ -70,13 +70,13 @@ from .round_length_tangents import (
 )
 
 SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
-"""Factors in X, the longest duration of a block of steps for which tangents bound its payments: X =
-min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least), in seconds. ``least`` is the least
-duration of the block, ``best`` the duration of least payment at the largest price of work."""
+"""Factors in X, the longest duration of a block (consecutive steps of a request) with the best
+lower bounds on its payments: X = min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least)
+seconds. ``least`` is the block's least duration, ``best`` its cheapest one at the largest price."""
 
 GROUP = 40.0
-"""A group of neighbouring grid points at which a block may begin shares tangents. It spans at least
-GROUP * (`Tables.spread` - 1) * d0 seconds, where d0 is the overhead of a round in seconds."""
+"""Neighbouring grid points share tangents (lower bounds on payments of a block that begins there).
+They span at least GROUP * (`Tables.spread` - 1) * (overhead d0 of a round) seconds."""
 
 
 class Requests(NamedTuple):
@@ -109,7 +109,7 @@ class Goals(NamedTuple):
     ----------
     allowance : float64 array
         Number of seconds after the arrival of each request. The least remaining cost of the request
-        is computed at each grid point up to then.
+        (completion time plus payments to come) is computed at each grid point up to then.
     end, first_token : float64 array
         Deadline of the end of the last round for which the request pays, and deadline of its first
         token, in seconds since time 0. They are infinite if the goal is total latency.
@@ -131,8 +131,8 @@ class _Span(NamedTuple):
         First and last grid point at which block k may begin. G_{k-1}, the least cost of the request
         from block k on, is computed at all of these points.
     shortest, longest : int
-        Least duration of block k, and longest duration X for which tangents bound what it pays, in
-        grid steps.
+        Least duration of block k, and longest duration X for which tangents (lower bounds on
+        payments) are computed, in grid steps.
     remaining : float
         Least duration of this block and all later ones, in seconds.
     """
@@ -200,13 +200,14 @@ def _lower_by_steps(
     scratch: Scratch,
     values: FloatArray,
 ) -> float:
-    """Write lower bounds on G_{k-1} at grid points, for durations of block k up to X.
+    """Write lower bounds on a request's cost from block k on, if this block lasts X or less.
 
-    Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
-    from this block on, and X is ``span.longest``. Neighbouring grid points at which the block may
-    begin form groups. The points of a group share their tangents, which are lower bounds on what
-    the block pays. Returns a bound on rounding errors (`tangent_error`). See part (5) of the proof
-    at the head of this module.
+    Block k is a run of consecutive steps (rounds) of a request. The cost is its completion time
+    plus its payments, and its least value is called G_{k-1}. X is ``span.longest``. There is one
+    bound for each grid point at which the block may begin. Neighbouring grid points form groups.
+    The points of a group share their tangents, which are lower bounds on what the block pays.
+    Returns a bound on rounding errors (`tangent_error`). See part (5) of the proof at the head of
+    this module.
     """
     grid, d0 = tables.grid, tables.machine.d0
     width, longest = grid.width, span.longest
@@ -216,10 +217,11 @@ def _lower_by_steps(
     known = following.at, following.low
     begin, largest = span.low, 0.0
     while begin <= span.high and not tables.stop[0]:
-        # A block of one step, such as a prompt, may last for less time than a price cell (a time
-        # interval with one price). Then the best slope lambda of its tangent depends on where in
-        # the cell the block begins. So the groups of grid points that share a tangent are smaller
-        # for a block of one step than for other blocks.
+        # A tangent is a lower bound on what a block (consecutive steps of a request) pays. Its
+        # slope lambda is the payment per step in this bound. A block of one step, such as a prompt,
+        # may last for less time than a cell (time interval with one price). Then the slope that
+        # gives the best bound depends on where in the cell the block begins. So the groups of grid
+        # points that share a tangent are smaller for a block of one step than for other blocks.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
@@ -249,8 +251,8 @@ def _fill_linear(
 
     A cell is a time interval with one price. The number c is a factor in the payment of the first
     step of the block: at a rate of x steps per second, this step pays c x per second, plus what it
-    pays at the price beta of work. See part (1) of the proof in
-    `hindsight.prices.round_length_tangents`.
+    pays at the price beta for its work (the seconds that its tokens add to a round). See part (1)
+    of the proof in `hindsight.prices.round_length_tangents`.
     """
     cells, width = grid.price.size - 1, grid.width
     last = (span.high + 2 * span.longest + 8) // width
@@ -262,11 +264,12 @@ def _fill_linear(
 
 @step
 def _tail(point: int, step: float, following: _Values) -> float:
-    """Return a lower bound on G_k at a grid point after the last computed one.
+    """Return a lower bound on a request's cost after block k, at a late grid point.
 
-    G_k is the least cost of the request after block k. The bound is the larger of two numbers: the
-    last computed value of G_k, and the completion time if the request runs alone from this point
-    on. With deadlines, it is 1 if the request is late even alone, else the last computed value. See
+    Block k is a run of consecutive steps of the request. The point is after the last grid point at
+    which this cost, called G_k, was computed. The bound is the larger of two numbers: the last
+    computed value of G_k, and the completion time if the request runs alone from this point on.
+    With deadlines, it is 1 if the request is late even alone, else the last computed value. See
     part (7) of the proof at the head of this module.
     """
     remaining, ceiling, deadline = following.remaining, following.ceiling, following.deadline
@@ -279,11 +282,11 @@ def _tail(point: int, step: float, following: _Values) -> float:
 
 @step
 def _beyond_window(span: _Span, following: _Values, step: float) -> float:
-    """Return a lower bound on G_{k-1} if block k begins after the last grid point of ``span``.
+    """Return a lower bound on a request's cost if block k begins after all grid points of ``span``.
 
-    Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
-    from this block on. ``following`` has lower bounds on G_k, the cost after this block. See part
-    (7) of the proof at the head of this module.
+    Block k is a run of consecutive steps of the request. The cost is that of this block and all
+    later ones. ``following`` has lower bounds on the cost after this block. See part (7) of the
+    proof at the head of this module.
     """
     best = span.high * step + span.remaining
     if following.deadline < math.inf:
@@ -304,14 +307,14 @@ def _take_later(
     error: float,
     values: FloatArray,
 ) -> None:
-    """Complete the lower bounds on G_{k-1}, which so far cover durations of block k up to X.
+    """Complete lower bounds on a request's cost that so far cover durations of block k up to X.
 
-    Block k is a run of consecutive steps of a request. G_{k-1} is the least cost of the request
-    from this block on, and X is ``span.longest``. There is one bound for each grid point, the
-    earliest time at which the block may begin. First, ``error`` is subtracted from it, for
-    rounding. Then it becomes the least of itself, the bound for durations longer than X, and the
-    bounds at all later grid points, where the block may begin too. See parts (5) and (6) of the
-    proof at the head of this module.
+    Block k is a run of consecutive steps of the request. The cost is that of this block and all
+    later ones, and X is ``span.longest``. There is one bound for each grid point, the earliest time
+    at which the block may begin. First, ``error`` is subtracted from it, for rounding. Then it
+    becomes the least of itself, the bound for durations longer than X, and the bounds at all later
+    grid points, where the block may begin too. See parts (5) and (6) of the proof at the head of
+    this module.
     """
     grid, longest = tables.grid, span.longest
     cells, width = grid.price.size - 1, grid.width
@@ -332,7 +335,7 @@ def _take_later(
 
 @step
 def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, d0: float) -> _Span:
-    """Choose grid points at which block k may begin, and its longest duration with tangents.
+    """Choose grid points at which block k may begin, and the longest duration with tangents.
 
     Block k is a run of consecutive steps of a request. Tangents are lower bounds on what the block
     pays. If it lasts longer than the duration chosen here, a simpler bound is used. The first grid
@@ -345,10 +348,11 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     remaining = following.remaining + block.own
     # ``shortest`` is the least duration of the block in whole grid steps, as the larger result of
     # two computations that may differ by one through rounding. Neither result exceeds the exact
-    # number, because `block.own` was multiplied by SHRINK.
+    # number, because `block.own` is the least duration times SHRINK, which is slightly below 1.
     shortest = max(int(block.own / step), following.low - low)
-    # ``best`` is the duration of the block in rounds of the cheapest length. At a constant price
-    # beta of work, this length is d0 + sqrt(beta w d0). w is the work of a step in seconds.
+    # ``best`` is the duration of the block in rounds of the cheapest length. A step of work w adds
+    # w seconds to a round of overhead d0. At a constant price beta of work, the cheapest length is
+    # d0 + sqrt(beta w d0).
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
@@ -376,12 +380,12 @@ def _step_back(
     scratch: Scratch,
     values: FloatArray,
 ) -> None:
-    """Write lower bounds on G_{k-1}, the least cost of a request from block k on, to ``values``.
+    """Write lower bounds on the cost of a request from block k on to ``values``.
 
     There is one bound for each grid point at which block k, a run of consecutive steps, may begin.
-    ``following`` has lower bounds on G_k, the cost after this block. They are first extended to the
-    last grid point at which the block may end. See part (4) of the proof at the head of this
-    module.
+    The cost is the completion time plus all payments from then on. ``following`` has lower bounds
+    on the cost after this block. They are first extended to the last grid point at which the block
+    may end. See part (4) of the proof at the head of this module.
     """
     for x in range(following.computed, span.high + 2 * span.longest + 8 - following.low):
         following.at[x] = _tail(x + following.low, tables.grid.step, following)
@@ -415,9 +419,9 @@ def _divide(
 def _first_token_late(low: int, computed: int, due: float, step: float, values: FloatArray) -> None:
     """Set values after the first token's deadline ``due`` to 1, the cost of a late request.
 
-    values[x] is G_1 at grid point ``low + x``: the least cost of a request after its first token if
-    that is complete at this point. ``due`` is in seconds. See part (8) of the proof at the head of
-    this module.
+    values[x] is the least cost of a request after its first token, if this token is complete at
+    grid point ``low + x``. ``due`` is in seconds. See part (8) of the proof at the head of this
+    module.
     """
     if due < math.inf:
         for x in range(computed):

@@ -175,7 +175,7 @@ class RoundLengthPrices:
             ("cell", is_power, "it must be a power of two"),
             ("price", are_prices, "every price must be finite and >= 0"),
             ("gamma", self._are_parts(self.gamma), "each cell must have one number from 0 to 1"),
-            ("participation", are_shares, "shares in [0, 1], levels whole, in priced cells"),
+            ("participation", are_shares, "use shares in [0, 1], whole levels in cells"),
         ):
             if not holds:
                 rule = f"is not allowed: {rule}"
@@ -217,9 +217,9 @@ def longest_block(
     """Return the longest block duration in seconds for which tangents are used, over all blocks.
 
     A block is a prompt, or up to ``size`` consecutive steps of a request. Each block has its own
-    limit X in seconds. If the block lasts up to X, tangents are the lower bounds on what it pays
-    for machine time. If it lasts longer, the bound is that of part (6) of the proof in
-    `hindsight.prices.round_length_values`. This function returns the largest X.
+    limit X in seconds. If the block lasts up to X, tangents (linear functions) are the lower bounds
+    on what it pays for machine time. If it lasts longer, a simpler bound is used: part (6) of the
+    proof in `hindsight.prices.round_length_values`. This function returns the largest X.
 
     Parameters
     ----------

@@ -5,10 +5,10 @@ Under prices lambda_r >= 0 of a token in round r, request (a, s, o) pays for sta
     P(t) = w (t + o - a) + sum_{r = t+1}^{t+o} lambda_r (s + r - t)
 
 with its weight w, which takes four look-ups in running sums of lambda_r and r lambda_r. Starts are
-visited in blocks of consecutive rounds. Let v be the volume of the request, and m the smallest
-price of all rounds in which the request runs with a start of the block. For these starts, P >= w
-((first start of the block) + o - a) + v m. So blocks that cannot contain the minimum are skipped.
-The same code runs on exact integers and on floats.
+visited in blocks of consecutive rounds. Let v be the volume of the request (the sum over its rounds
+of the tokens that it holds), and m the smallest price of all rounds in which the request runs with
+a start of the block. For these starts, P >= w ((first start of the block) + o - a) + v m. So blocks
+that cannot contain the minimum are skipped. The same code runs on exact integers and on floats.
 
 The weights exp(-P(t) / heat), normalised over t, are the gradient of a smooth approximation of
 min P. They are a fractional solution of the relaxation, except that they may exceed the memory

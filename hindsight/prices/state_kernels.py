@@ -15,9 +15,9 @@ is computed by a forward recursion over (k, S). A backward recursion gives the G
 
     z[tau, p] = expected number of members in state p = d (h log Z_tau) / d Q(tau, p).
 
-h log Z_tau >= max over A of Q(A), with equality in the limit h -> 0. A state with c copies counts
-as c distinct members. States of price 0 that no start uses are left out: they cannot raise the
-maximum.
+h log Z_tau >= max over A of Q(A), with equality in the limit h -> 0. A state in which c requests
+can be at the same time counts as c distinct members. States of price 0 that no start uses are left
+out: they cannot raise the maximum.
 
 The weights of prefixes grow from 1 to at most exp(W / h). Both recursions start at
 exp(-level / 2 h), with ``level`` about W, so that all numbers stay between exp(-level / 2 h) and
@@ -181,8 +181,8 @@ class _Items(NamedTuple):
 
     An epoch is the time between two rounds. A configuration is a multiset of states (m tokens used,
     r rounds to go) that fit into memory together. If c requests can be in a state at the same time,
-    it has c equal items, so a configuration is a set of items. Its weight is exp(total price / h),
-    at temperature h.
+    the list has c equal items for this state. So each configuration is a set of items. Its weight
+    is exp(total price / h), at temperature h.
 
     Two recursions sum weights by k, a number of items, and S, the sum of their tokens m. The
     forward recursion goes through the items in order and sums the weights of sets of the items so
@@ -194,8 +194,8 @@ class _Items(NamedTuple):
     states : int64 array
         Index of the state of each item.
     roots : float64 array
-        exp(q / (2 h)), the square root of the weight exp(q / h) of each item, where q is the price
-        of its state.
+        exp(q / (2 h)) for each item, where q is the price of its state. It is the square root of
+        the item's weight exp(q / h), and is multiplied in twice: exp(q / h) itself could overflow.
     offsets, depths : int64 array
         ``offsets``: first position, in the array ``store``, of the sums that the forward recursion
         stores before each item. ``depths``: number of values of k for which it stores these sums.

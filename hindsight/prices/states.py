@@ -1,8 +1,10 @@
 """Integer prices of states per epoch, the lower bound that they prove, and these proofs as data.
 
-*Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 / `SCALE`, charge a request for being in
-state (m, r) at epoch tau = 0 .. T - 1 (see `hindsight.prices.state_tables`). They may be computed
-from tables rho_k with prices y[k, tau] >= 0: Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The
+In state (m, r) a request has used m tokens and has r rounds to go. A configuration is a multiset of
+states that fit into memory together. *Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 /
+`SCALE`, charge a request for being in state (m, r) at epoch tau = 0 .. T - 1, the time between two
+rounds. They may be computed from tables rho_k (a number for each state, of sum at most D_k for
+every configuration) with prices y[k, tau] >= 0: Q(tau, m, r) = sum_k y[k, tau] rho_k(m, r). The
 capacity W_tau is the largest total price Q(tau, .) of a configuration. The dynamic program of
 `hindsight.prices.state_tables` computes it in integers. If all tables are valid, W_tau is at most
 sum_k y[k, tau] D_k, but the bound does not need this. With

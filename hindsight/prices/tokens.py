@@ -38,7 +38,7 @@ from .starts import (
 )
 
 PRICE_BITS = 10
-"""Rounding keeps this many binary digits of a price per token of 1 / (memory limit)."""
+"""Number of binary digits that rounding keeps of a price of 1 / (memory limit) per token."""
 
 INT64_HEADROOM = 2**61
 """Upper limit of (cost of a start) * (denominator of prices). int64 holds the sum of a few."""

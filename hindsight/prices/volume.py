@@ -90,9 +90,9 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     # and the fractions decide between equal floats.
     queue: list[tuple[float, Any, int]] = []
     # ``now`` is the number of units of memory, M per round from round 1 on, that have been used or
-    # skipped. The next unit belongs to round now // M + 1. Requests arrive between rounds, and the
-    # smallest v_i / w_i is served first. So the last unit served in a full round has the largest
-    # v_i / w_i of the round.
+    # skipped. The next unit belongs to round now // M + 1. Requests arrive only between rounds.
+    # Within a round, those of smallest (volume v_i) / (weight w_i) are served first. So the last
+    # unit served in a full round has the largest v_i / w_i of the round.
     now = position = 0
     while position < len(order) or queue:
         if not queue:
