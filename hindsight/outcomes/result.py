@@ -138,7 +138,7 @@ class Result:
     runtime: float = 0.0
     first_token_bound: float = 0.0
     log: tuple[Progress, ...] = ()
-    proof: Any = field(default=None, repr=False)
+    proof: Any = None
 
     def __repr__(self) -> str:
         return f"Result({self.problem!r}, {self.status}, {self.text})"
@@ -361,7 +361,7 @@ def interval_text(problem: Instance | Workload, goal: Goal, lower: Any, upper: A
         whole = not in_seconds and math.isfinite(upper)
         ends = _ends(int(lower), int(upper)) if whole else _decimals(lower, upper)
         return f"{name} {ends} {unit}"
-    if goal == "makespan" or not in_seconds:
+    if not in_seconds:
         name = "makespan" if goal == "makespan" else "total latency"
         return f"{name} {_ends(lower, upper)} {unit}"
     count = len(problem)
