@@ -45,7 +45,7 @@ def test_the_gap_is_of_the_certified_interval() -> None:
         bounds = {"own": Bound(certified, certified=True), "HiGHS": Bound(8, certified=False)}
         doubted = replace(found, bounds=bounds)
         assert (doubted.gap, doubted.waiting_interval, doubted.waiting_gap) == (0.0, (0, 1), 1.0)
-        assert doubted.certified_gap == (8 - certified) / 8
+        assert (doubted.certified, doubted.certified_gap) == (False, (8 - certified) / 8)
 
 
 def test_no_waiting_needs_no_other_proof() -> None:
