@@ -215,6 +215,10 @@ def test_late_by_volume_by_hand() -> None:
     assert late_by_volume(Instance.from_arrays(**arrays, arrival_times=[9, 0, 0]), level) == 0
     short = limits_of(ServiceLevel(first_token=0.5), 3)
     assert late_by_volume(Instance.from_arrays(**arrays), short) == 3
+    # Volumes of 9 each in rounds 1 .. 3, as the first token has to come in round 1.
+    for limit, late in ((8, 0), (5, 1)):
+        two = Instance.from_arrays([1, 1], [3, 3], memory_limit=limit)
+        assert late_by_volume(two, limits_of(ServiceLevel(first_token=1), 2)) == late
 
 
 def test_verifying_needs_no_solver_and_no_compiler() -> None:
