@@ -18,12 +18,15 @@ from tiny_problems import most_on_time
 from hindsight.certificates import limits
 from hindsight.records.verification import (
     RecordVerdict,
+    check_schedule,
+    closed_form_bound,
     fits_two_rounds,
     late_by_volume,
     verify_record,
 )
 from instances import Instance, RecordStore, ServiceLevel, library
 from instances.service_level import limits_of
+from online import simulate
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -156,7 +159,14 @@ def test_certificates_are_of_the_optimum_that_is_meant(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("peaks", "limit"),
-    [([3, 3, 3, 3], 6), ([5, 5, 2], 6), ([5, 4, 3], 6), ([7, 7], 7), ([6, 5, 5, 5, 5], 13)],
+    [
+        ([3, 3, 3, 3], 6),
+        ([3, 3, 2], 4),
+        ([5, 5, 2], 6),
+        ([5, 4, 3], 6),
+        ([7, 7], 7),
+        ([6, 5, 5, 5, 5], 13),
+    ],
 )
 def test_two_rounds_hold_them_or_not(peaks: list[int], limit: int) -> None:
     """By every way to choose the first round."""
@@ -215,10 +225,30 @@ def test_late_by_volume_by_hand() -> None:
     assert late_by_volume(Instance.from_arrays(**arrays, arrival_times=[9, 0, 0]), level) == 0
     short = limits_of(ServiceLevel(first_token=0.5), 3)
     assert late_by_volume(Instance.from_arrays(**arrays), short) == 3
-    # Volumes of 9 each in rounds 1 .. 3, as the first token has to come in round 1.
+    # Volumes of 9 each in rounds 3 .. 5, as the first token has to come in round 3.
     for limit, late in ((8, 0), (5, 1)):
-        two = Instance.from_arrays([1, 1], [3, 3], memory_limit=limit)
+        two = Instance.from_arrays([1, 1], [3, 3], [2, 2], memory_limit=limit)
         assert late_by_volume(two, limits_of(ServiceLevel(first_token=1), 2)) == late
+
+
+def test_what_is_late_alone_in_seconds() -> None:
+    entry = library()["service-seconds-azure-conv-n30-00"]
+    alone = [simulate(entry.instance.of([i]), "fcfs").schedule for i in range(entry.n)]
+    late = sum(not one.on_time(entry.level)[0] for one in alone)
+    assert closed_form_bound(entry) == (late, "requests late alone")
+
+
+@pytest.mark.parametrize(
+    ("name", "closed_form"),
+    [
+        ("reduction-partition-no-n10-00", "no two rounds hold them all"),
+        ("seconds-azure-code-n20-00", "mean busy times"),
+    ],
+)
+def test_costs_and_closed_forms_of_the_library(name: str, closed_form: str) -> None:
+    entry = library()[name]
+    check_schedule(entry, RecordStore(ROOT / "instances" / "catalogue").record(entry))
+    assert closed_form_bound(entry)[1] == closed_form
 
 
 def test_verifying_needs_no_solver_and_no_compiler() -> None:
