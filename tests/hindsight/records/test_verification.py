@@ -231,24 +231,17 @@ def test_late_by_volume_by_hand() -> None:
         assert late_by_volume(two, limits_of(ServiceLevel(first_token=1), 2)) == late
 
 
-def test_what_is_late_alone_in_seconds() -> None:
-    entry = library()["service-seconds-azure-conv-n30-00"]
-    alone = [simulate(entry.instance.of([i]), "fcfs").schedule for i in range(entry.n)]
-    late = sum(not one.on_time(entry.level)[0] for one in alone)
-    assert closed_form_bound(entry) == (late, "requests late alone")
-
-
-@pytest.mark.parametrize(
-    ("name", "closed_form"),
-    [
-        ("reduction-partition-no-n10-00", "no two rounds hold them all"),
-        ("seconds-azure-code-n20-00", "mean busy times"),
-    ],
-)
-def test_costs_and_closed_forms_of_the_library(name: str, closed_form: str) -> None:
-    entry = library()[name]
-    check_schedule(entry, RecordStore(ROOT / "instances" / "catalogue").record(entry))
-    assert closed_form_bound(entry)[1] == closed_form
+def test_costs_and_closed_forms_of_the_library() -> None:
+    late = library()["service-seconds-azure-conv-n30-00"]
+    alone = [simulate(late.instance.of([i]), "fcfs").schedule for i in range(late.n)]
+    count = sum(not one.on_time(late.level)[0] for one in alone)
+    assert closed_form_bound(late) == (count, "requests late alone")
+    pairs = library()["reduction-partition-no-n10-00"]
+    assert closed_form_bound(pairs) == (3, "no two rounds hold them all")
+    seconds = library()["seconds-azure-code-n20-00"]
+    assert closed_form_bound(seconds)[1] == "mean busy times"
+    for entry in (late, pairs, seconds):
+        check_schedule(entry, RecordStore(ROOT / "instances" / "catalogue").record(entry))
 
 
 def test_verifying_needs_no_solver_and_no_compiler() -> None:
