@@ -41,9 +41,7 @@ def reproduced(verdict: Any, capsys: pytest.CaptureFixture[str], **named: Any) -
     return cast(Instance, named["instance"])
 
 
-def test_an_invalid_bound_is_caught_on_a_small_instance(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_invalid_bound_is_caught_on_a_small_instance(capsys: pytest.CaptureFixture[str]) -> None:
     report = check_bound(bold, FEW)
     found = reproduced(report["valid"], capsys, bold=bold)
     least = optimal_total_latency(found)[0]

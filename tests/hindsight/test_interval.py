@@ -98,5 +98,4 @@ def test_requests_on_time_are_counted_by_what_is_late() -> None:
     assert interval.upper_bound == int((~in_time).sum())
     interval.prove(1, "one is late")
     result, ends = interval.result(), (int(in_time.sum()), len(INSTANCE) - 1)
-    assert (result.lower_bound, result.upper_bound) == ends
-    assert (result.log[-1].lower_bound, result.log[-1].upper_bound) == ends
+    assert all((one.lower_bound, one.upper_bound) == ends for one in (result, result.log[-1]))

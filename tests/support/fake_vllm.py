@@ -168,10 +168,7 @@ def configuration(blocks: int = 12, size: int = 16, **options: Any) -> Any:
             prefill_schedule_interval=1,
             scheduler_reserve_full_isl=True,
         ),
-        model_config=SimpleNamespace(
-            runner_type="generate",
-            is_encoder_decoder=False,
-        ),
+        model_config=SimpleNamespace(runner_type="generate", is_encoder_decoder=False),
         parallel_config=SimpleNamespace(pipeline_parallel_size=1),
         speculative_config=None,
         kv_transfer_config=None,

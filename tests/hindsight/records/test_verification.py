@@ -52,19 +52,13 @@ def test_a_record_with_a_certificate_and_one_without(tmp_path: Path) -> None:
     ("changes", "reason"),
     [
         ({"starts": lambda starts: [0] * len(starts)}, "the schedule is infeasible: "),
-        (
-            {"starts": lambda starts: [*starts[:-1], 10**6]},
-            "is {upper}, the schedule has",
-        ),
+        ({"starts": lambda starts: [*starts[:-1], 10**6]}, "is {upper}, the schedule has"),
         ({"starts": lambda starts: starts[:-1]}, "the schedule is not valid"),
         ({"schedule": {"stretches": [1]}}, "is not a schedule for total_latency"),
         ({"lower_bound": 1}, "its certificate proves {lower}"),
         ({"upper_bound": -1}, "upper bound is"),
         ({"lower_bound": 10**3}, "is above {upper}"),
-        (
-            {"lower_bound": 1, "certificate": False},
-            "no certificate, and by output lengths",
-        ),
+        ({"lower_bound": 1, "certificate": False}, "no certificate, and by output lengths"),
         ({"proof": "any text"}, "the proof is memory-prices, not any text"),
         ({"digest": "0" * 64}, "the record is of digest 00000000"),
     ],

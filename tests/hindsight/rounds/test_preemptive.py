@@ -87,18 +87,15 @@ def test_how_a_solve_ends_by_its_limits(monkeypatch: pytest.MonkeyPatch) -> None
 
     # Neither keys nor prices: what lists, output lengths and mean busy times say.
     result = solved(LARGEST_WORK=0, PreemptiveKeys=None)
-    assert result.stop_reason == "stalled"
-    assert result.proof is None
+    assert (result.stop_reason, result.proof) == ("stalled", None)
     # Prices of a token alone, and as many phases as asked for.
     result = solved(LARGEST_TABLE_WORK=0, CYCLES=0, PreemptiveSearch=None)
     assert result.stop_reason == "stalled"
     assert result.proof is not None
     # A search that may keep one state has no room for another.
-    narrow = solved(MOST_STATES=1, ASCENT=1)
-    assert narrow.stop_reason == "size"
+    assert solved(MOST_STATES=1, ASCENT=1).stop_reason == "size"
     # What a search of one state leaves open, a larger one of a later phase finds and proves.
     hard = drawn_instance([41, 14], (4, 6), (8, 8), outputs=5, last_arrival=4)
     hard = hard.replaced(memory_rule=MemoryRule(2))
     idle = SimpleNamespace(improve=lambda stop: [], cycle=stops.CYCLES)
-    found = solved(hard, STATES=1, ASCENT=1, PreemptiveKeys=lambda *_: idle)
-    assert found.status == "optimal"
+    assert solved(hard, STATES=1, ASCENT=1, PreemptiveKeys=lambda *_: idle).status == "optimal"

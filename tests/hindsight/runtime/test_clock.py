@@ -120,9 +120,7 @@ def test_nothing_else_reads_the_time() -> None:
         for path in root.rglob("*.py")
         if re.search(r"^\s*(import time|from time) *", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert reads == {
-        "runtime/clock.py",
-    }
+    assert reads == {"runtime/clock.py"}
 
 
 def test_what_is_affordable_in_the_time_left() -> None:

@@ -79,9 +79,7 @@ def test_a_stop_and_a_spent_limit_leave_an_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("d0", "d1", "d2"),
-    [(1e-3, 1e-5, 1e-6), (1e9, 1e8, 0.0)],
-    ids=["milliseconds", "decades"],
+    ("d0", "d1", "d2"), [(1e-3, 1e-5, 1e-6), (1e9, 1e8, 0.0)], ids=["milliseconds", "decades"]
 )
 def test_prices_of_rounds_of_any_length(d0: float, d1: float, d2: float) -> None:
     machine = {"memory_limit": 20, "batch_time": AffineTime(d0, d1, d2)}

@@ -56,10 +56,7 @@ def test_a_bad_row_of_a_table(tmp_path: Path, row: str, reason: str) -> None:
     [
         ('{"time": 1, "input": 5, "outp', "not JSON"),
         ("[1, 5, 3]", "is not a JSON object"),
-        (
-            '{"time": 1, "input": 5, "input": 6, "output": 3}',
-            "not JSON: .*twice",
-        ),
+        ('{"time": 1, "input": 5, "input": 6, "output": 3}', "not JSON: .*twice"),
         ('{"time": 1, "input": 5, "output": 3}, {"time": 1}', "not JSON"),
         ('{"time": 1, "input": NaN, "output": 3}', f"input nan {COUNT}"),
         ('{"time": 1, "input": null, "output": 3}', "input is missing"),

@@ -103,9 +103,7 @@ ANSWERS = {
     **{f"best possible in {ends}": answer(*ends) for ends in ENDS},
     "shortest job first": answer(4, 6, proposed(5.0, 7.0, 9.0)),
     "exact and predicted lengths": answer(
-        *(4, 6),
-        {**proposed(5.0, 7.0, 9.0), **proposed(6.0, 8.0, 30.0, error=0.5)},
-        error=0.5,
+        *(4, 6), {**proposed(5.0, 7.0, 9.0), **proposed(6.0, 8.0, 30.0, error=0.5)}, error=0.5
     ),
     "one that loses": answer(4, 6, proposed(9.0, 10.0, 12.0)),
     "the better of two": answer(
@@ -151,9 +149,7 @@ ANSWERS = {
 }
 CROWDED = answer(
     *(2, 6),
-    {
-        Serve(LABEL, 2): replace(TODAY, on_time=Fraction(2, 3)),
-    },
+    {Serve(LABEL, 2): replace(TODAY, on_time=Fraction(2, 3))},
     **FLEET,
     **LEVEL,
     today=f"vllm:{SETTINGS}",
