@@ -88,11 +88,8 @@ def test_a_search_that_is_broken_off_keeps_its_interval(
     patient: None, monkeypatch: pytest.MonkeyPatch, size: int, step: str
 ) -> None:
     """Where it has one: in a step that asks nobody, or in the listener."""
-
-    callback = None
-    if step == "callback":
-        callback = press_twice
-    else:
+    callback = press_twice if step == "callback" else None
+    if callback is None:
         owner: Any = openings if step == "proved_horizon" else solving
         monkeypatch.setattr(owner, step, press_twice)
     instance = generate("arrival-model-1", 1, n=size)

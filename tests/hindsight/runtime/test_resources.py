@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hindsight.runtime import resources
-from hindsight.runtime.resources import available_bytes, share_memory
+from hindsight.runtime.resources import available_bytes, available_cores, share_memory
 
 MEGABYTE = 2**20
 
@@ -67,5 +68,13 @@ def test_pages_that_can_be_reclaimed_are_free(tmp_path: Path, group: Callable[..
 
 @pytest.mark.usefixtures("group")
 def test_processes_share_the_memory() -> None:
-    share_memory(16)
-    assert available_bytes() == 4 * MEGABYTE
+    for processes in (1, 16):
+        share_memory(processes)
+        assert available_bytes() == 64 * MEGABYTE // processes
+
+
+def test_cores_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", {0: {1, 4, 6}}.__getitem__)
+    assert available_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert available_cores() == os.cpu_count()
