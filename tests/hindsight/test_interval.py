@@ -65,16 +65,16 @@ def test_a_bound_above_a_schedule_and_a_schedule_below_a_bound_are_refused() -> 
 
 def test_bounds_in_seconds_are_compared_exactly() -> None:
     workload = Workload([0, 0], [1, 2], [2, 1], memory_limit=9, batch_time=AffineTime(0.5))
-    interval = Interval(Problem.checked(workload, "latency"))
-    little = Fraction(1, 10**12)
-    interval.offer(hindsight.solve(workload, 0, threads=1).schedule)
+    interval, little = Interval(Problem.checked(workload, "latency")), Fraction(1, 10**12)
+    found = hindsight.solve(workload, 0, threads=1)
+    interval.offer(found.schedule)
     interval.prove(interval.upper_bound - little, "below")
     assert not interval.is_proved
     interval.prove(interval.upper_bound, "met")
     assert interval.is_proved
     text, last = "mean latency [0.750000, 0.750000] s", interval.log[-1]
     assert interval.result().text == text
-    assert (last.text, last.lower_bound) == (f"{text}, gap 0 %", 0.75)
+    assert (last.text, last.lower_bound, found.first_token_bound) == (f"{text}, gap 0 %", 0.75, 0.5)
     with pytest.raises(ScheduleCheckError, match="contradicts"):
         interval.prove(interval.upper_bound + little, "above")
 
