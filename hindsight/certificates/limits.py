@@ -24,7 +24,7 @@ LARGEST_AXIS = 4_000_000
 """Most nodes of a graph of paths built in one batch. Most flags in a table of sets of requests."""
 
 LARGEST_WORK = 20_000_000_000
-"""Largest number of array entries that a check may visit. Visiting so many takes some minutes."""
+"""Largest number of array entries that a check may visit. Visiting this many takes some minutes."""
 
 CALL = 2_000
 """Work counted for the overhead of a few numpy calls. Unit: array entries that numpy visits."""
@@ -58,10 +58,10 @@ FINEST_STEP, COARSEST_STEP = 1024, 16
 """Steps of time grids: from d0 / FINEST_STEP to COARSEST_STEP * d0 (d0: overhead of a round)."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest parameter ``spread`` of `PricedValues`. A larger one gives weaker bounds."""
+"""Least and largest ``spread`` of `PricedValues`: ratio of (round length - d0) within one bound."""
 
 FULL_SIZE = 20_000
-"""With this many integers or more, in it and its instance, a `PathProof` has the full limits."""
+"""A `PathProof` with this many integers, in it and in its instance, may use the full limits."""
 
 LEAST_SIZE = 100
 """A `PathProof` with fewer integers has the same limits as one with this number (`part_of`)."""

@@ -24,7 +24,7 @@ from .path_states import OtherRequests, Shorts, numbered
 from .proofs import Flags, Ints, Numbers
 
 FAR = 2**61
-"""Cost, in 1 / `Proof.scale` rounds, of a base on no path: above twice the cost of any path."""
+"""Cost of a vertex on no path, above twice the cost of any path. Unit: 1 / `Proof.scale` rounds."""
 
 AT_ONCE = 1 << 15
 """Largest number of pairs examined in one batch when a new graph is built from an old one. A pair
@@ -249,7 +249,7 @@ class Building:
         self.most_at_once = limits.part_of(limits.LARGEST_AXIS, proof.size)
 
     def run(self) -> bool:
-        """Build the new graph. Return False if it has no path from first to last epoch."""
+        """Build the new graph. Return False if no path leads from its first to its last epoch."""
         nothing = np.zeros(1, dtype=np.int64)
         left = np.zeros((len(self.known), 1), dtype=np.int16)
         started = np.ones((len(self.tracked), 1), dtype=np.bool_)
@@ -280,8 +280,9 @@ class Building:
         # all M tokens, because the nodes of the old graph have passed the memory test already.
         self.free = np.full(len(later.old), proof.limit)
         if self.added:
-            # Entry (m, r) of ``prices``: price, at epoch tau, of a request that holds m tokens and
-            # still runs for r rounds. After the last priced epoch all prices are 0.
+            # Entry (m, r) of ``prices``: price of a request that holds m tokens and still runs for
+            # r rounds at epoch tau, the time between rounds tau and tau + 1. After the last priced
+            # epoch all prices are 0.
             prices = proof.table(proof.prices[tau : tau + 1]).sum(axis=0)
             self.others.set_epoch(tau, prices, later.left)
             self.free -= self.others.tokens
@@ -354,7 +355,8 @@ class Building:
         nodes = _Nodes(base.take(places), node, ended, cost.take(places), slack)
         for i, regret in self.starts.items():
             # Request i can complete in round tau + 1 only if it does not run on afterwards: `later`
-            # must record 0 remaining rounds at epoch tau + 1. Keep only nodes for which this is so.
+            # must record 0 remaining rounds at epoch tau + 1, the time after this round. Keep only
+            # nodes for which this is so.
             idle = (later.left[self.row[i]] == 0).take(nodes.base)
             idle &= nodes.cost <= self.reach.take(nodes.node) - regret
             more = nodes.of(idle)
@@ -368,9 +370,9 @@ class Building:
             refuse_above(self.most_at_once, len(nodes.base), TOO_MANY)
         for k, i in enumerate(self.tracked):
             # Rule *tracked* (of `path_proof`): each node goes to a base, the record of requests at
-            # the start of epoch tau + 1. The base says whether request i was started at tau or
-            # earlier. If so, the request must have arrived by tau. If not, it must not be active at
-            # tau. Drop the nodes for which this is false.
+            # the start of epoch tau + 1. The base says whether request i, which is tracked, was
+            # started at tau or earlier. If so, the request must have arrived by tau. If not, it
+            # must not be active at tau. Drop the nodes for which this is false.
             active = (later.left[self.row[i]] > 0).take(nodes.base)
             active |= sets.rows[:, i].take(nodes.ended)
             started = later.started[k].take(nodes.base)
@@ -421,8 +423,9 @@ class Building:
         for k, i in enumerate(self.tracked):
             started[k] &= self._rounds(nodes, i) < proof.o[i]
         if self.tau == 0 and started.any():
-            # No request can have been started before epoch 0, the first. Drop the nodes of epoch 0
-            # that require a tracked request to have been started before.
+            # For each tracked request, the graph records whether it has been started. No request
+            # can have been started before epoch 0, the first. Drop the nodes of epoch 0 that
+            # require a tracked request to have been started before.
             first = np.logical_not(started.any(axis=0))
             nodes, started = nodes.of(first), started[:, first]
             if not first.any():

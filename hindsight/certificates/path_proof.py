@@ -91,7 +91,8 @@ class PathProof(StateProof):
     def bound(self) -> int:
         """Check that the graphs leave no path within the limit of the proof. Return the limit + 1.
 
-        The limit is the largest total latency, in rounds, that the proof excludes.
+        The limit is the largest total latency, in rounds, that the proof excludes. Each stage of
+        the proof has start prices, the multipliers of "request i starts once".
 
         Raises
         ------
@@ -178,8 +179,8 @@ class PathProof(StateProof):
         arrivals, _, outputs = zip(*rows, strict=True)
         last = max(T, *arrivals)
         # ``largest`` is an upper bound on the cost P_i(t), latency plus prices, of each request i
-        # and each start t <= last. At epoch ``last``, all requests have arrived and all prices have
-        # ended.
+        # and each start t <= last. At epoch ``last`` (the time after round ``last``), all requests
+        # have arrived, and from then on all prices are 0.
         largest = sum(self.capacity) + scale * (last + max(outputs))
         refuse_above(FAR // (8 * n) - 1, largest, TOO_LARGE)
         self.a, _, self.o = np.array(rows, dtype=np.int64).T
@@ -213,10 +214,11 @@ class PathProof(StateProof):
     def _closes(self, stage: Stage) -> bool:
         """Apply a stage of the proof to the graph, and return whether no path is left.
 
-        Under the start prices of the stage, every schedule within the limit on total latency is a
-        path that costs at most B. Drop the nodes through which every path costs more than B. If the
-        stage has requests to follow (record while they run) or track (record whether they have been
-        started), replace the graph by one that also records these.
+        Under the start prices of the stage (multipliers of "request i starts once"), every schedule
+        within the limit on total latency is a path that costs at most B. Drop the nodes through
+        which every path costs more than B. If the stage has requests to follow (record while they
+        run) or track (record whether they have been started), replace the graph by one that also
+        records these.
         """
         paid = sum(map(abs, stage.above.tolist()))
         refuse_above(FAR // 4 - 1, self.largest + paid + abs(self.budget), TOO_LARGE)
@@ -240,8 +242,9 @@ class PathProof(StateProof):
         graph to a node. G is that of a path from the node to the end, the cost of the node
         included. The budget B bounds the cost of every schedule within the limit on total latency.
         A node costs the slack of its epoch (its capacity, an upper bound on the price of all active
-        requests, minus this price) plus, for each followed request that completes in it, the cost
-        P_i(t) of its start minus its start price u_i.
+        requests, minus this price) plus, for each followed request (one whose runs the graph
+        records) that completes in it, the cost P_i(t) of its start minus its start price u_i, a
+        number that the proof gives.
 
         Return F of the nodes that are left, one array per epoch, or None if no path is left.
         ``above`` has, for each request i, u_i minus the least P_i(t). All costs are in units of 1 /
@@ -253,7 +256,8 @@ class PathProof(StateProof):
         back: list[Ints] = []
         on = np.zeros(bases[-1], dtype=np.int64)
         # Compute G, the least cost of a path from each node to the end of the graph. The regret of
-        # a request here is the cost of its start minus its start price.
+        # a request is here the cost of its start minus its start price (a number that the stage
+        # gives).
         for tau in range(len(layers) - 1, -1, -1):
             layer = layers[tau]
             regrets = self.regrets(tau)[0] - above

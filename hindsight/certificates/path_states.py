@@ -175,8 +175,8 @@ class OtherRequests:
                     copies[o - age, s + age] += 1
         self.spend(CALL + 10 * sum(copies.values()) + (M + 1) ** 2)
         # ``states`` has a list for each number r of remaining rounds, with a triple for each priced
-        # state (m, r): the tokens m, the largest number of requests not followed that can be in
-        # this state together, and the price of the state.
+        # state (m, r): the tokens m, the largest number of requests not followed (whose runs the
+        # graph does not record) that can be in this state together, and the price of the state.
         self.states: dict[int, list[tuple[int, int, int]]] = {}
         for (r, m), number in sorted(copies.items()):
             one = (m, min(number, M // (m + r)), int(prices[m, r]))
@@ -186,11 +186,11 @@ class OtherRequests:
     def heaviest(self, base: Ints, ended: Ints, ends: Flags) -> Ints:
         """Return the largest total price of all active requests in each of N cases, shape (N,).
 
-        An epoch is the time between two rounds. A case is a set of followed requests that are
-        active at the epoch of `set_epoch`, each with its tokens and its remaining rounds. The
-        result is their price, plus the largest total price that requests not followed can add. If
-        the followed requests alone do not fit into memory, `NOTHING` (minus infinity) is added
-        instead.
+        An epoch is the time between two rounds. Followed requests are those whose runs the graph of
+        paths records. A case is a set of followed requests that are active at the epoch of
+        `set_epoch`, each with its tokens and its remaining rounds. The result is their price, plus
+        the largest total price that requests not followed can add. If the followed requests alone
+        do not fit into memory, `NOTHING` (minus infinity) is added instead.
 
         Parameters
         ----------
@@ -230,9 +230,10 @@ class OtherRequests:
             values, group = self._values(number, held)
             some = np.flatnonzero((place >= begin) & (place < begin + cases))
             most[some] = values[group.take(place[some] - begin), later[some]]
-        # ``most`` is negative if the followed requests of a case do not fit into memory together.
-        # No schedule has such a case: its price becomes `NOTHING` (minus infinity). A path pays an
-        # upper bound on all prices minus this price, so paths with such a case are dropped.
+        # ``most`` is negative if the followed requests of a case (those whose runs the graph
+        # records) do not fit into memory together. No schedule has such a case: its price becomes
+        # `NOTHING` (minus infinity). A path pays an upper bound on all prices minus this price, so
+        # paths with such a case are dropped.
         paid += np.where(most < 0, NOTHING, most)
         return paid
 
@@ -253,10 +254,11 @@ class OtherRequests:
             Entry (r, c): tokens that these requests hold together.
         """
         is_large = self.M * int(self.prices.max()) >= 2**28
-        # Begin with one table V for all cases (sets of active followed requests). V(k, S) is the
-        # largest total price that requests not followed can add to k requests that hold S tokens
-        # together. Each call of `take_state` allows the requests not followed to be in one more
-        # state. No state is allowed yet, so all entries are 0.
+        # Begin with one table V for all cases. A case is a set of active followed requests, those
+        # whose runs the graph records. V(k, S) is the largest total price that requests not
+        # followed can add to k requests that hold S tokens together. Each call of `take_state`
+        # allows the requests not followed to be in one more state. No state is allowed yet, so all
+        # entries are 0.
         values: Numbers = np.zeros_like(self.cells[:1], np.int64 if is_large else np.int32)
         group = np.zeros(number.shape[1], dtype=np.int64)
         for r in range(1, self.longest + 1):
@@ -264,9 +266,9 @@ class OtherRequests:
             for m, copies, price in self.states.get(r, ()):
                 self.proof.take_state(tables, (m, r), copies, price)
             if number[r].any():
-                # A case is a set of active followed requests. Cases form one group if they agree in
-                # two numbers for each x = 1 .. r: how many of these requests have x remaining
-                # rounds, and how many tokens these hold together.
+                # A case is a set of active followed requests (those whose runs the graph records).
+                # Cases form one group if they agree in two numbers for each x = 1 .. r: how many of
+                # these requests have x remaining rounds, and how many tokens these hold together.
                 columns = [group, number[r], held[r]]
                 sizes = [int(column.max()) + 1 for column in columns]
                 chosen, group = numbered(columns, sizes)

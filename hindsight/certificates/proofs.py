@@ -54,7 +54,7 @@ ROW = 100
 """Work counted for each request, in addition to that for its starts. Unit: entries visited."""
 
 BLOCK = 1024
-"""Starts that are priced in the first batch of a request. Each next batch has twice as many."""
+"""Number of starts of a request priced in its first batch. Each next batch has twice as many."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -133,8 +133,8 @@ class Proof(ABC):
     def _price_rows(self, width: int) -> list[list[int]]:
         """Read a table of prices: one row of ``width`` prices for each epoch or round.
 
-        A row has the prices of the states at an epoch, or those of the numbers of tokens held in a
-        round.
+        A row has the prices of the states of requests at an epoch (time between two rounds), or the
+        prices of holding some numbers of tokens in a round.
         """
         listed = form.list_of(self.part["prices"], "prices")
         form.refuse_above(limits.LARGEST_EPOCH, len(listed) * (width + 1), "prices: too many")
@@ -157,7 +157,7 @@ class Proof(ABC):
 
         The cost of a start is latency plus prices. ``charged`` is an upper bound on the sum of the
         prices that a request pays, in units of 1 / `Proof.scale` rounds. ``T`` is the number of
-        epochs that have prices.
+        epochs (times between two rounds) that have prices.
         """
         latest = T + max(a + o for a, _, o in self.rows)
         largest = charged + self.scale * latest * max(self.instance.weights)
@@ -237,9 +237,10 @@ class _PathProof(Proof):
             if steps == o:
                 later = self.scale * np.arange(T + 1, dtype=np.int64)
             else:
-                # Here `steps` is T minus the first arrival. A round gives a request at most one
-                # token. So for k = steps only entry t = T is needed. No prices apply after T, so
-                # the last o - steps rounds then run without a break.
+                # T is the last round with a price, and `steps` is here T minus the first arrival. A
+                # round gives a request at most one token. So for k = steps only entry t = T is
+                # needed. No prices apply after T, so the last o - steps rounds then run without a
+                # break.
                 later = np.full(T + 1, self.scale * (T + o - steps), dtype=np.int64)
             for k in range(steps - 1, -1, -1):
                 later[:-1] = later[1:] + price(s + k + 1)

@@ -56,6 +56,8 @@ from .state_proofs import StateProof
 class _State(NamedTuple):
     """A partial schedule of the search at an epoch: all its starts are before the epoch.
 
+    An epoch is the time between two rounds.
+
     Attributes
     ----------
     started : int
@@ -80,7 +82,7 @@ class _State(NamedTuple):
 
 
 _Layer = dict[int, dict[int, _State]]
-"""Partial schedules of an epoch, in dictionaries by `_State.started`, then `_State.profile`."""
+"""Partial schedules of an epoch, by started requests and then by the memory held in each round."""
 
 
 class SearchProof(StateProof):
@@ -316,10 +318,10 @@ class SearchProof(StateProof):
         highest = self.highest
         for group in layer.values():
             kept: list[_State] = []
-            # Sort by latency, then by profile. Then a partial schedule comes after all that
-            # dominate it: their latency is no larger, and a profile that is larger in no round is
-            # not larger as an integer either. So it is enough to compare each partial schedule with
-            # those before it.
+            # Sort by latency, then by profile, the memory held in later rounds as one integer. Then
+            # a partial schedule comes after all that dominate it: their latency is no larger, and a
+            # profile that is larger in no round is not larger as an integer either. So it is enough
+            # to compare each partial schedule with those before it.
             for state in sorted(group.values(), key=lambda state: (state.latency, state.profile)):
                 self.spend(PLAIN * (self._rounds(state.profile) + 4 * len(kept)))
                 above = state.profile | highest

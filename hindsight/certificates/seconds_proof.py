@@ -47,8 +47,8 @@ MOST = 2**53
 all integers up to it."""
 
 SHARE_UNITS = 1000
-"""Denominator of the shares in two lists. ``gammas``: share of each price that is paid for memory
-and work. ``attendances``: share of the rest that is paid for work and for taking part in rounds."""
+"""Denominator of the shares in two lists. ``gammas``: share of each price paid for memory and
+work. ``attendances``: share of the remaining price paid for work and for taking part in rounds."""
 
 STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
@@ -231,8 +231,9 @@ def _work(
     def numbers(group: float) -> FloatArray:
         """Return the work for one block of each request, shape (n,).
 
-        ``group`` is the number of grid points in a group: neighbouring points at which the block
-        may begin and that share tangents.
+        A block is a run of consecutive rounds of a request. ``group`` is the number of grid points
+        in a group: neighbouring points at which a block may begin and that share lower bounds on
+        its payments.
         """
         groups, count = points / group + 1, np.minimum(points, group)
         spans = (count / width + 1) * ((group + longest) / width + 2)
@@ -241,8 +242,9 @@ def _work(
         work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
         return np.asarray(work)
 
-    # A group is a run of grid points at which a block may begin. It has at least as many points as
-    # an interval with one price, except if the block is the prompt.
+    # A group is a run of grid points at which a block (some consecutive rounds of a request) may
+    # begin. It has at least as many points as an interval with one price, except if the block is
+    # the prompt.
     group = GROUP * (spread - 1) * d0 / step + 1
     work = blocks * numbers(max(width, group)) + numbers(group)
     return int(work.sum() / AT_ONCE)

@@ -77,8 +77,8 @@ class StateProof(Proof):
             for a, _, _ in alike:
                 self.spend(CALL + T)
                 # ``costs`` has scale * t plus prices for the starts t < T. No prices apply from
-                # epoch T on. So of the starts from T on the first one, max(a, T), is the cheapest,
-                # and ``latest`` is its cost.
+                # epoch T on, the time after round T. So of the starts from T on the first one,
+                # max(a, T), is the cheapest, and ``latest`` is its cost.
                 latest = self.scale * max(a, T)
                 least = int(costs[a:].min(initial=latest))
                 total += least + self.scale * (o - a)
@@ -200,10 +200,10 @@ class StateProof(Proof):
             some = prices[begin : begin + at_once]
             some = some.astype(np.int32 if largest < 2**31 else np.int64)
             self.spend(CALL + some.size + 2 * cells * len(some))
-            # ``values`` has one table V for each epoch of this batch. V(k, S) is the largest total
-            # price of further requests that fit into memory with k requests that hold S tokens
-            # together. Each call of `take_state` allows the further requests to be in one more
-            # state. No state is allowed yet, so all entries are 0.
+            # ``values`` has one table V for each epoch (time between two rounds) of this batch.
+            # V(k, S) is the largest total price of further requests that fit into memory with k
+            # requests that hold S tokens together. Each call of `take_state` allows the further
+            # requests to be in one more state. No state is allowed yet, so all entries are 0.
             values = np.zeros((len(some), most + 1, limit + 1), dtype=some.dtype)
             for state, p in in_order:
                 if some[:, p].any():

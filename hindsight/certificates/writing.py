@@ -61,7 +61,7 @@ from .problem import instance_part
 from .proofs import SearchFailedError
 
 SEARCH_STATES = 500_000
-"""Most partial schedules in a search of a certificate. A check of so many takes a minute."""
+"""Most partial schedules in a search of a certificate. Checking this many takes a minute."""
 
 BITS = 16
 """Bits of the largest price in a certificate in seconds. Rounding lowers bounds by <= 0.01 %."""
@@ -93,11 +93,12 @@ def make_certificate(
         (`instances.problem.memory_translation.pooled`).
     proof : Proof or SecondsProof or None, default None
         Proof for the instance of the schedule (for a fleet, the pooled instance) and for the same
-        optimum. None means the prices of the volume relaxation or, in seconds, bounds without
-        prices.
+        optimum. None means the prices of the relaxation in which each round serves any M tokens of
+        memory, with M the memory limit, or, in seconds, bounds without prices.
     search : bool, default True
         Whether to try a state search (exhaustive search over partial schedules) if prices alone do
-        not prove the schedule optimal. It is possible only if ``proof`` has state prices.
+        not prove the schedule optimal. It is possible only if ``proof`` has prices of the states of
+        requests.
     time_limit : float or None, default None
         Seconds for all steps including the check. None for no limit. Proofs that would take longer
         are replaced by cheaper ones, finally by the sum of output lengths. For a `SecondsSchedule`

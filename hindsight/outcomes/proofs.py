@@ -38,7 +38,8 @@ class Proof(ABC):
     def steps(self) -> tuple[Proof, ...]:
         """Return this proof and the simpler proofs that it includes, the simplest first.
 
-        For example, a proof by a path graph includes the state prices of that graph.
+        For example, a proof by a path graph includes the prices of the states of requests from
+        which the costs of paths are computed.
         """
         return (self,)
 
