@@ -272,10 +272,10 @@ class Program:
     def _makespan_rows(self, sizes: IntArray) -> list[_Rows]:
         """Return the rows of ``busy``: busy[r] <= busy[r - 1], and X[c, t] <= size * busy[t + o_c].
 
-        X[c, t] counts the requests of class c that start at t and complete in round t + o_c.
-        ``sizes`` has an entry ``size`` for each X[c, t], its upper bound. If such a request starts,
-        the second kind of row makes the binary busy[t + o_c] 1, and the first kind makes ``busy`` 1
-        in all earlier rounds.
+        X[c, t] counts the requests of class c (all requests of equal lengths and weight) that start
+        at t and complete in round t + o_c. ``sizes`` has an entry ``size`` for each X[c, t], its
+        upper bound. If such a request starts, the second kind of row makes the binary busy[t + o_c]
+        1, and the first kind makes ``busy`` 1 in all earlier rounds.
         """
         horizon = self._starts.horizon
         ends = self.epochs % self._starts.rounds + self._outputs - 1
@@ -306,8 +306,8 @@ class Program:
     def point(self, schedule: Schedule | FleetSchedule) -> FloatArray:
         """Return the values of the variables X[c, t] for a schedule, shape (variables,).
 
-        X[c, t] is the number of requests of class c that start at t. The program must have no other
-        variables, such as ``busy``.
+        X[c, t] is the number of requests of class c (all requests of equal lengths and weight) that
+        start at t. The program must have no other variables, such as ``busy``.
 
         Raises
         ------
@@ -336,7 +336,8 @@ class Program:
         Raises
         ------
         InvalidValueError
-            The number of starts of a class in ``values`` is not the number of its requests.
+            For a class (all requests of equal lengths and weight), the number of starts in
+            ``values`` is not the number of its requests.
         """
         found = np.full(len(self._starts.instance), -1, dtype=np.int64)
         counts = np.rint(values[: len(self.epochs)]).astype(np.int64)
@@ -356,17 +357,18 @@ class Program:
     def mean_starts(self, values: FloatArray) -> FloatArray:
         """Return the mean start of each request for fractional values of the variables, shape (n,).
 
-        The variable X[c, t] is the number of requests of class c that start at t, here a fraction.
-        The first request of a class to arrive takes the earliest starts t, up to a sum of 1 of
-        their values, the second request takes the next ones, and so on. The mean start of a request
-        is the mean of these t, weighted by the values that it takes. Requests of a class that
-        arrive at the same time get their common mean.
+        The variable X[c, t] is the number of requests of class c (all requests of equal lengths and
+        weight) that start at t, here a fraction. The first request of a class to arrive takes the
+        earliest starts t, up to a sum of 1 of their values, the second request takes the next ones,
+        and so on. The mean start of a request is the mean of these t, weighted by the values that
+        it takes. Requests of a class that arrive at the same time get their common mean.
         """
         means = np.empty(len(self._starts.instance))
         for own, span in zip(self.classes, self._spans, strict=True):
             shares = np.maximum(values[span], 0.0)
-            # The values of a class should sum to the number of its requests. In interior-point
-            # solutions this sum is only approximate, so scale the values.
+            # The values of a class (requests of equal lengths and weight) should sum to the number
+            # of its requests. In interior-point solutions this sum is only approximate, so scale
+            # the values.
             shares *= len(own) / shares.sum()
             arrivals = self._starts.instance.arrival_times[own]
             ends = np.append(np.flatnonzero(np.diff(arrivals)) + 1, len(own))

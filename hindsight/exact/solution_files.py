@@ -106,7 +106,8 @@ def _start_times(
     """Return the start of each request, from the values of the variables x(i_t) by (i, t).
 
     In the dense formulation, x(i_t) is 1 if request i starts at t. In the sparse one, it is the
-    number of requests in the class of request i that start at t.
+    number of requests of the class of request i that start at t. The requests of a class differ
+    only in their arrival.
 
     Raises
     ------

@@ -54,8 +54,8 @@ class Layer(NamedTuple):
     Attributes
     ----------
     keys : uint64 array, shape (capacity,)
-        Hash of each state, computed from its started requests and the memory that they hold in
-        later rounds.
+        Hash of each state, computed from its started requests and the number of tokens that they
+        hold together in each later round.
     costs : int64 array, shape (capacity,)
         Cost of each state: the total latency of the started requests, in rounds.
     bounds : int64 array, shape (capacity,)
@@ -161,8 +161,8 @@ class Expansion(NamedTuple):
     requests : RequestColumns
         Lengths, arrivals and the memory limit M.
     twin : int64 array, shape (n,)
-        For each request, the one of equal lengths that must start before it or together with it, or
-        -1 if there is none.
+        For each request, the request of equal lengths that must start before it or together with
+        it, or -1 if there is none.
     marks : uint64 array, shape (n + largest o,)
         Random factors for hashes: one for each request, and one for each later round in which
         memory is held.
@@ -197,10 +197,12 @@ class _Sums(NamedTuple):
     bound : int
         The lower bound at epoch tau. At epoch tau + 1 it is larger by ``drift + slack``.
     drift : int
-        Its rise because of requests that have not started by tau.
+        Rise of the lower bound, from epoch tau to tau + 1, because of requests that have not
+        started by tau.
     slack : int
-        Its rise because of memory: an upper bound on the total price of states that fit in memory
-        at tau, minus the prices of the states of the requests that run then.
+        Rise of the lower bound, from epoch tau to tau + 1, because of memory: an upper bound on the
+        total price of states that fit in memory at tau, minus the prices of the states of the
+        requests that run then.
     """
 
     cost: int
@@ -215,7 +217,7 @@ def _fits(i: int, search: Expansion) -> bool:
 
     Epoch tau is the time between rounds tau and tau + 1. ``search.child`` is the partial schedule
     that is being extended. Its started requests hold child.memory[j] tokens in round tau + 1 + j,
-    and request i must fit into the rest.
+    and request i must fit into the memory that is left.
     """
     s, o, _, M = search.requests
     memory, j = search.child.memory, o[i] - 1
@@ -229,7 +231,7 @@ def _key(search: Expansion) -> Any:
     """Return the hash of ``search.child``, a partial schedule, as a state at epoch tau + 1.
 
     Epoch tau is the time between rounds tau and tau + 1. The hash depends on the set of started
-    requests and on the memory that they hold after round tau + 1.
+    requests, and on the number of tokens that they hold together in each round after round tau + 1.
     """
     child, marks, n = search.child, search.marks, len(search.child.starts)
     key = np.uint64(0)
@@ -245,10 +247,10 @@ def _key(search: Expansion) -> Any:
 def _find(key: Any, search: Expansion) -> tuple[int, int]:
     """Return the hash table's slot for ``search.child``, and the index of the state equal to it.
 
-    The child is a partial schedule. ``search.following`` has the states at epoch tau + 1 found so
-    far. A state is equal to the child if the same requests have started in both and hold the same
-    memory in later rounds. If no state is equal, the index is -1, and the slot is a free one.
-    ``key`` is the hash of the child.
+    The child is a partial schedule. ``search.following`` has the states (partial schedules) found
+    so far at epoch tau + 1, the time after round tau + 1. A state is equal to the child if the same
+    requests have started in both and hold equally many tokens in each later round. If no state is
+    equal, the index is -1, and the slot is a free one. ``key`` is the hash of the child.
     """
     child, table = search.child, search.table
     keys, _, _, memory, starts = search.following
@@ -327,12 +329,14 @@ def _toggle(k: int, tau: int, sign: int, search: Expansion, sums: _Sums) -> _Sum
 def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansion) -> int:
     """Return the position of the next candidate that may also start at epoch tau in the child.
 
-    The child is the partial schedule that is being extended, and its candidates are the first
-    ``count`` entries of ``search.child.candidates``. Return the first position >= k of a candidate
-    that may start, or ``count`` if there is none. A candidate may start under three conditions. If
-    it has a twin (`Expansion.twin`), the twin has started. It fits in memory. And ``least``, the
-    lower bound on total latency of the child, plus the candidate's regret (`Child.regrets`) is at
-    most ``budget``. These three numbers are in units of 1 / SCALE rounds.
+    Epoch tau is the time between rounds tau and tau + 1. The child is the partial schedule that is
+    being extended, and its candidates are the first ``count`` entries of
+    ``search.child.candidates``. Return the first position >= k of a candidate that may start, or
+    ``count`` if there is none. A candidate may start under three conditions. If it has a twin (a
+    request of equal lengths that must not start later), the twin has started. It fits in memory.
+    And ``least``, the lower bound on total latency of the child, plus the candidate's regret, the
+    rise of this bound if it starts, is at most ``budget``. These three numbers are in units of 1 /
+    SCALE rounds.
     """
     child, twin = search.child, search.twin
     while k < count:
@@ -351,8 +355,8 @@ def _emit(count: int, cost: int, bound: int, search: Expansion) -> int:
 
     Epoch tau is the time between rounds tau and tau + 1. The child is a partial schedule. ``cost``
     is its cost as in `Layer.costs`, and ``bound`` its lower bound on total latency in units of 1 /
-    SCALE rounds. States are equal if the same requests have started and hold the same memory in
-    later rounds. Of equal states, the cheaper one is kept. ``count`` is the number of states in
+    SCALE rounds. States are equal if the same requests have started and hold equally many tokens in
+    each later round. Of equal states, the cheaper one is kept. ``count`` is the number of states in
     ``search.following`` before this call. Return their number after the call, or -1 if the arrays
     are full.
     """
@@ -461,9 +465,9 @@ def expand(
     No request is added to a set if it would not fit in memory, or if the lower bound on total
     latency would then exceed ``budget``, in units of 1 / SCALE rounds (rule *fixing* of
     `hindsight.exact.states`). Children are left out if their lower bound exceeds the budget.
-    Children with the same started requests and the same memory in later rounds are merged through
-    a hash table. When the call begins, ``search.following`` and the hash table have ``count``
-    children.
+    Children with the same started requests, which hold equally many tokens in each later round, are
+    merged through a hash table. When the call begins, ``search.following`` and the hash table have
+    ``count`` children.
 
     Once the call has visited ``patience`` children, it completes the present state and ends.
 

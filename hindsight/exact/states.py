@@ -108,7 +108,7 @@ class SearchOutcome(NamedTuple, Generic[Found]):
     ----------
     status : SearchStatus
         ``"exhausted"``: every schedule within the budget on total latency was covered. ``"beam"``:
-        only the states of least lower bound of each epoch or round were kept. ``"states"``: the
+        after each round, only the states with the least lower bounds were kept. ``"states"``: the
         limit on states was exceeded. ``"stopped"``: ``should_stop`` returned True. ``"epochs"``:
         start times did not fit into the integers of a state. Only ``"exhausted"`` proves that
         ``found`` is optimal or that no schedule is within the budget.
@@ -164,6 +164,8 @@ class StateSearch:
     def set_prices(self, prices: IntArray, capacities: IntArray) -> None:
         """Set the prices from which lower bounds of states are computed.
 
+        Epoch tau is the time between rounds tau and tau + 1.
+
         Parameters
         ----------
         prices : int64 array
@@ -186,6 +188,8 @@ class StateSearch:
         self, budget: int = ANY, should_stop: Callable[[], bool] = never, state_limit: int = ANY
     ) -> SearchOutcome[IntArray]:
         """Search epoch by epoch for schedules of total latency <= ``budget``.
+
+        An epoch is the time between two rounds. A state is a partial schedule at an epoch.
 
         Parameters
         ----------
@@ -212,9 +216,10 @@ class StateSearch:
             finished = (found.starts >= 0).all(axis=1)
             if finished.any():
                 # If all requests have started, the total latency is the lower bound plus the slacks
-                # of all later epochs. The slack is the capacity of the epoch (at least the largest
-                # total price of requests that fit in memory) minus the prices of the requests that
-                # run then. So the bound may be within the budget although the total latency is not.
+                # of all later epochs. An epoch is the time between two rounds. Its slack is its
+                # capacity (at least the largest total price of requests that fit in memory) minus
+                # the prices of the requests that run then. So the bound may be within the budget
+                # although the total latency is not.
                 winner = np.flatnonzero(finished)[np.argmin(found.costs[finished])]
                 latency = int(found.costs[winner])
                 if latency <= budget:
@@ -225,7 +230,7 @@ class StateSearch:
         return SearchOutcome(status, best, states)
 
     def root(self) -> Layer:
-        """Return the states of epoch 0: one state, in which no request has started."""
+        """Return the states at time 0: one state, in which no request has started."""
         layer = Layer._make(
             np.zeros((1, *column.shape[1:]), column.dtype) for column in self._following
         )
@@ -242,8 +247,9 @@ class StateSearch:
     ) -> Layer | SearchStatus:
         """Return the children of the states of an epoch, or the status with which the search ends.
 
-        A state is a partial schedule with all starts before its epoch. Its children are states at
-        epoch tau + 1, each with a different set of requests that start at epoch ``tau``.
+        A state is a partial schedule with all starts before its epoch, the time between two rounds.
+        Its children are states at epoch tau + 1, each with a different set of requests that start
+        at epoch ``tau``.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ from .stop_kernels import Choice, States, Task, expand_states
 
 DOMINANCE_WINDOW = 30
 """Each state is compared with up to this many states before it in order of increasing cost. It is
-removed if in one of these each request has produced at least as many tokens."""
+removed if in one of these states each request has produced at least as many tokens."""
 
 SLICE = 2_000
 """Number of states of a round that are expanded between two polls of ``should_stop``."""
@@ -87,8 +87,8 @@ class PreemptiveSearch:
         for i, (request, end) in enumerate(zip(rows, (offset + output).tolist(), strict=True)):
             # `costs_to_go` yields one array per number of produced tokens, output length - 1 to 0.
             for back, costs in enumerate(costs_to_go(prices, request), start=1):
-                # Before the arrival of the request, its costs to go are those at the arrival,
-                # because it can only wait until then.
+                # Before the arrival of the request, its costs to go (least remaining costs) are
+                # those at the arrival, because it can only wait until then.
                 self._to_go[:, end - back] = costs[0]
                 self._to_go[request[2] :, end - back] = costs
             twin.append(seen.get(request, -1))
@@ -115,8 +115,8 @@ class PreemptiveSearch:
             Largest total latency to search for, in rounds. After each schedule found, it becomes
             one less than the total latency of that schedule.
         max_states : int
-            Largest number of different states after one round, counted before states that another
-            one dominates are removed. The search ends if there are more.
+            Largest number of different states after one round. States that are removed because
+            another state dominates them count too. The search ends if there are more.
         should_stop : Callable[[], bool]
             Polled after every `SLICE` states that are expanded.
         width : int or None, default None

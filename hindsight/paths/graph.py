@@ -91,7 +91,7 @@ in memory together and whose starts the path graph does not record."""
 
 CELLS_AT_ONCE = 2_000_000
 """Largest number of entries of `AnonymousStates.tables` computed between two calls of
-``should_stop``, while a graph is built. This assumes that each node needs another table."""
+``should_stop``, while a graph is built. This assumes that each node needs a separate table."""
 
 MOST_NODES = (1 << 30) - 2
 """Largest number of nodes N of a path graph. The indices of 2 N array entries must fit in int32."""
@@ -199,11 +199,11 @@ class PricedInstance:
     def budget(self, u: IntArray, limit: int | None = None) -> int:
         """Return the largest cost that a schedule within a limit on total latency has as a path.
 
-        Costs depend on the start prices u. A schedule that is a path of a path graph has SCALE *
-        (total latency) >= L + (cost of the path). L is the result of `constant` for u, which also
-        defines the cost of a path. So the path of a schedule within the limit costs at most B =
-        SCALE * limit - L, in units of 1 / SCALE rounds. If ``limit`` is None, the limit of this
-        object is used.
+        Costs depend on the start prices u, the multipliers of "request i starts once". A schedule
+        that is a path of a path graph has SCALE * (total latency) >= L + (cost of the path). L is
+        the result of `constant` for u, which also defines the cost of a path. So the path of a
+        schedule within the limit costs at most B = SCALE * limit - L, in units of 1 / SCALE rounds.
+        If ``limit`` is None, the limit of this object is used.
         """
         return SCALE * (self.limit if limit is None else limit) - self.constant(u)
 
@@ -327,9 +327,9 @@ def _first_epoch(
     is_followed = coarser.followed.copy()
     is_followed[added] = True
     longest = int(priced.columns.output_lengths[~is_followed].max(initial=0))
-    # When the nodes of epoch tau are built, ``above`` has nodes of epoch tau + 1. Each node is a
-    # set of running requests. At the last epoch no request runs, so ``above`` has one empty set
-    # then.
+    # When the nodes of epoch tau (time between rounds tau and tau + 1) are built, ``above`` has
+    # nodes of epoch tau + 1. Each node is a set of running requests. At the last epoch no request
+    # runs, so ``above`` has one empty set then.
     given = layers.Extension(
         tau=priced.epochs,
         room=room,

@@ -43,7 +43,8 @@ class _Sums(NamedTuple):
     ----------
     cost : int
         Least cost of a path from the node to the end of the graph, in units of 1 / SCALE rounds. It
-        does not yet include the cost of the node itself, called its slack (`PathGraph.slacks`).
+        does not yet include the cost of the node itself, its slack: the capacity of epoch tau minus
+        the prices of requests that can run then (`PathGraph.slacks`).
     held : int
         Tokens that the requests hold in round tau + 1.
     price : int
@@ -272,9 +273,10 @@ def _add_choices(
     # budget minus the least cost of a path to node c in the coarser graph: a bound on the cost of a
     # path from the new node on. This cost is the slack of the new node plus at least sums.cost. The
     # slack is the capacity of epoch tau minus the total price of the requests of the node and of
-    # the most expensive others that fit with them. The slack of the new node is at least ``least``,
-    # the slack of node c, which records fewer requests. So skip each set of requests with sums.cost
-    # > left - least: all paths through the new node would cost more than the budget.
+    # the most expensive other requests that fit in memory with them. The slack of the new node is
+    # at least ``least``, the slack of node c, which records fewer requests. So skip each set of
+    # requests with sums.cost > left - least: all paths through the new node would cost more than
+    # the budget.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)

@@ -268,8 +268,8 @@ def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: in
 
     A copy stands for all paths to the node that have started the same *tracked* requests. Each
     tracked request has a bit in ``mask``, which is 1 if the paths have started it. ``cost`` is the
-    least cost of such a path. ``parent`` is the copy from which a path reaches this one by a start
-    at the same epoch, or -1.
+    least cost of such a path. ``parent`` is the copy from which a path reaches this copy by a start
+    at the same epoch (time between two rounds), or -1 if there is none.
     """
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
@@ -318,7 +318,8 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
     if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
         return count
     # Look for the copy of node h with the same started requests as copy x. The list of copies of a
-    # node is short: it has one entry for each set of tracked requests that paths to it started.
+    # node is short: it has one entry for each set of tracked requests that paths to the node have
+    # started.
     y = split.heads[h]
     while y >= 0 and split.masks[y] != split.masks[x]:
         y = split.linked[y]

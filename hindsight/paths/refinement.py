@@ -77,7 +77,8 @@ def refine(
     most_nodes : int
         Largest number of nodes of a graph.
     climb : Climb
-        Parameters of the ascent on start prices for each graph.
+        Parameters of the ascent on start prices (multipliers of "request i starts once") for each
+        graph.
     should_stop : Callable[[], bool]
         Polled during the whole search.
     """
@@ -101,8 +102,9 @@ def refine(
             if finer is None:
                 lower = priced.limit + 1
                 break
-            # Assign the finer graph to ``graph``, which then does not keep the coarser one in
-            # memory. Delete ``finer``, so that it does not keep this graph in memory later.
+            # Assign the finer graph to ``graph``, so that the coarser graph (which records fewer
+            # starts) does not stay in memory. Delete ``finer``, so that this graph does not stay in
+            # memory later.
             graph = finer
             del finer
             largest = max(largest, len(graph.later))

@@ -64,7 +64,7 @@ CORE_SHARE = 0.5
 """If more than this share of nodes is on paths near the least cost, the ascent uses all nodes."""
 
 SETTLED = 0.02
-"""Start prices have converged if requests start 1 - SETTLED to 1 + SETTLED times on average."""
+"""Start prices have converged if paths start each request 1 +- SETTLED times on average."""
 
 
 class Climb(NamedTuple):
@@ -243,7 +243,8 @@ class PathRelaxation:
         self._record(self.graph, arcs, to_end)
         # Paths that cost more than ``budget`` are not schedules within the limit on total latency.
         # Compute ``budget`` after `_record`: if the cheapest path is a schedule, `_record` lowers
-        # the limit to below the total latency of this schedule. Then only better ones are sought.
+        # the limit to below the total latency of this schedule. Then only better schedules are
+        # sought.
         budget = self._priced.budget(u, self.limit)
         self._poll()
         through = kernels.costs_from_the_start(self.graph, arcs)
@@ -308,9 +309,10 @@ class PathRelaxation:
     def sublimate(self, ascent: Climb) -> None:
         """Track more and more requests, and improve start prices each time, until no path is left.
 
-        To track a request is to record in the nodes of the path graph whether it has been started,
-        so that paths start it exactly once. All schedules within the limit on total latency stay
-        paths. So if no path is left, no schedule within the limit exists.
+        Start prices are the multipliers of "request i starts exactly once". To track a request is
+        to record in the nodes of the path graph whether it has been started, so that paths start it
+        exactly once. All schedules within the limit on total latency stay paths. So if no path is
+        left, no schedule within the limit exists.
 
         Raises
         ------
