@@ -76,8 +76,8 @@ class Settings(NamedTuple):
         Weight of the latest gradient in the running mean, and weight of its square in the running
         mean of squares.
     damping : float, default 1e-3
-        Number added to this square root before the division, so that gradients far below
-        ``damping`` make small steps.
+        Number added to the square root of the running mean of squares before the division, so that
+        gradients far below ``damping`` make small steps.
     lowest, highest : float, optional
         Smallest and largest value of every variable; by default 0 and infinity.
     """
@@ -96,8 +96,9 @@ class Stage(NamedTuple):
     steps : int
         Largest number of evaluations of the dual function by Adam, or of steps of L-BFGS-B.
     heats : tuple[float, float]
-        Temperature of the smooth minorant (`Evaluation`) in the first and in the last step of Adam.
-        In between it changes geometrically. L-BFGS-B uses only the first.
+        Temperature of the smooth minorant, a smooth lower bound on the dual function
+        (`Evaluation`), in the first and in the last step of Adam. In between it changes
+        geometrically. L-BFGS-B uses only the first.
     rates : tuple[float, float] or None, default None
         Step size of Adam in the first and in the last step: about how much it changes each
         variable. In between it changes geometrically. None selects L-BFGS-B.
@@ -183,7 +184,8 @@ def ascend(
     ----------
     dual : Dual
         The dual function. Its arguments are the variables (usually prices) and the temperature of
-        its smooth minorant. It may raise StoppedEarlyError, which ends the ascent.
+        its smooth minorant, a smooth lower bound on the dual function. It may raise
+        StoppedEarlyError, which ends the ascent.
     x : float64 array
         Initial variables, of any shape; not changed.
     stages : tuple[Stage, ...]

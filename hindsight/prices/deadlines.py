@@ -76,9 +76,9 @@ class Deadlines(NamedTuple):
         ``limits`` are the limits on latency, time to first token and time per token. The deadline
         of the last token follows from the limit on latency, or from the other two limits together
         if that is earlier. A request is late in every schedule if it exceeds a limit even when it
-        runs alone, in rounds as short as ``minorant`` allows, an affine lower bound on round
-        lengths. The limit on time per token has no further effect. So fewer requests may count as
-        late than really are, and the lower bound on late requests stays valid.
+        runs alone, in rounds whose length is ``minorant``, an affine lower bound on round lengths.
+        The limit on time per token has no further effect. So fewer requests may count as late than
+        really are, and the lower bound on late requests stays valid.
         """
         a, o = workload.arrival_times, np.asarray(workload.output_lengths)
         first, own = own_times(workload, minorant)

@@ -88,7 +88,7 @@ from instances.validation import decimal
 from .minorants import AffineMinorant, affine_minorants
 
 MEAN_UNIT = 2**60
-"""The bound "mean busy times" rounds the term of each request down to whole 1 / MEAN_UNIT s."""
+"""The bound "mean busy times" rounds each request's term down to a multiple of 1 / MEAN_UNIT s."""
 
 
 class _Job(NamedTuple):

@@ -59,8 +59,7 @@ deadlines steps are larger, because initial prices may be many times too high or
 
 SLOWING = 100
 """Number of passes over all requests after which step sizes are a quarter of the first ones.
-Halving cells (intervals with one price) does not reset step sizes: large steps would undo the
-progress."""
+Halving the price cells does not reset step sizes, because large steps would undo the progress."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Values of (D - d0) / d0 for the round lengths D that the ascent lets requests choose, where d0 is
@@ -257,8 +256,8 @@ class RoundLengthAscent:
         (alpha, beta, eta), levy = self._mean
         rest, cell = beta + eta, self._cell
         parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
-        # Proofs need levels that are whole numbers. Scale the levels so that those of all requests
-        # sum to 4096 in each cell, then round them.
+        # Proofs need levels that are whole numbers. In each cell (time interval with one price),
+        # scale the levels so that their sum over all requests is 4096, then round them.
         levels = np.rint(4096 * levy / np.maximum(eta[cell], 1e-300))
         shares = self._shares._replace(levels=levels)
         return RoundLengthPrices(self.cell, alpha + rest, parts[0], (parts[1], shares))
@@ -266,9 +265,9 @@ class RoundLengthAscent:
     def _begin(self, log_price: FloatArray, logits: FloatArray, levels: FloatArray) -> None:
         """Restart Adam, with running means of 0, at the given variables.
 
-        ``log_price`` has the logarithm of the price of each cell. ``logits`` has two rows: gamma
-        and the attendance, the shares that divide prices into parts. ``levels`` has the logarithms
-        of the levels that divide payments among requests.
+        ``log_price`` has the logarithm of the price of each cell (time interval with one price).
+        ``logits`` has two rows: gamma and the attendance, the shares that divide prices into parts.
+        ``levels`` has the logarithms of the levels that divide payments among requests.
         """
         settings = Settings((0.2, 0.02), 1e-9, -7.0)
         finite = settings._replace(highest=7.0)
@@ -326,9 +325,9 @@ class RoundLengthAscent:
         # prices are far from the best ones.
         newest, old = 6 / (self.turns + 6), self._mean
         self._mean = tuple(old[k] + newest * (found[k] - old[k]) for k in range(2))
-        # The integral of a price up to a grid point is a sum over all cells before that point. So
-        # the derivative by the price of a cell is the sum of the derivatives by the integrals at
-        # all later points: a cumulative sum from the end.
+        # The integral of a price up to a grid point is a sum over all cells (intervals with one
+        # price) before that point. So the derivative by the price of a cell is the sum of the
+        # derivatives by the integrals at all later points: a cumulative sum from the end.
         by_until = sum(own.by_until for own in answers)[::-1].cumsum(axis=0)[::-1]
         fine, step = self._fine, model.step
         charges = by_until[1 : len(price) * fine + 1].reshape(-1, fine, 3).sum(axis=1).T
@@ -345,10 +344,11 @@ class RoundLengthAscent:
     def _model(self, rates: FloatArray, levy: FloatArray) -> tuple[Model, IntArray]:
         """Return a `Model` of present prices, on a time grid of several steps per cell.
 
-        Also return the array `Requests.share`, with grid steps as its cells. ``rates`` are the
-        prices alpha (for memory and work), beta (for work) and eta (for work and taking part in
-        rounds) of each cell, shape (3, cells). ``levy`` has, for each level, what its request pays
-        for taking part in a round, divided by the overhead d0 of a round.
+        A cell is a time interval with one price. Also return the array `Requests.share`, with grid
+        steps as its cells. ``rates`` are the prices alpha (for memory and work), beta (for work)
+        and eta (for work and taking part in rounds) of each cell, shape (3, cells). ``levy`` has,
+        for each level, what its request pays for taking part in a round, divided by the overhead d0
+        of a round.
         """
         fine, d0 = self._fine, self._machine.d0
         step = self.cell / fine
@@ -374,9 +374,10 @@ class RoundLengthAscent:
 
         ``now`` is the result of `_now`: prices, their shares and levels. ``charges``, of shape (3,
         cells), are derivatives of the sum of the least costs V_i of all requests i by the prices
-        alpha (memory and work), beta (work) and eta (work and taking part) of each cell, computed
-        as if the payments mu_i for taking part in rounds were constant. In fact mu_i is
-        proportional to eta. This method adds the derivatives that follow from this.
+        alpha (memory and work), beta (work) and eta (work and taking part) of each cell, a time
+        interval with one price. They are computed as if the payments mu_i for taking part in rounds
+        were constant. In fact mu_i is proportional to eta. This method adds the derivatives that
+        follow from this.
         """
         price, gamma, attendance, part = now
         cell, d0, rounds = self._cell, self._machine.d0, self._shares.levels

@@ -24,7 +24,7 @@ from .round_length_tangents import Machine
 from .round_length_values import Goals, Requests
 
 BLOCKS = 240
-"""Largest number of blocks into which the rounds of a request after its first one are cut."""
+"""Largest number of blocks (consecutive rounds) into which a request's later rounds are cut."""
 
 
 class Model(NamedTuple):
@@ -35,8 +35,8 @@ class Model(NamedTuple):
     machine : Machine
         Memory limit M, and the coefficients of the minorant (lower bound on a round's length).
     lengths : float64 array, shape (classes,)
-        Round lengths D that a request may choose for a block of its steps, in seconds, ascending.
-        Each D is a class.
+        Round lengths D that a request may choose for a block of its steps (a run of consecutive
+        rounds), in seconds, ascending. Each D is a class.
     penalty : float
         Cost of a late request: 1, or infinite if the goal is total latency.
     step : float
@@ -46,7 +46,7 @@ class Model(NamedTuple):
     levies : float64 array
         Integrals over time of what each request pays per round for taking part. The integral of
         request i up to grid point x is ``levies[place + min(max(x, first), after)]``, where (first,
-        after, place) is row i of `Requests.share`. The request pays only in the cells first ..
+        after, place) is row i of `Requests.share`. The request pays only in the grid steps first ..
         after - 1.
     stop : int64 array, shape (1,)
         Another thread sets it to 1 to end the computation, whose result is then not used.
@@ -86,10 +86,10 @@ class _Block(NamedTuple):
     size : float
         Number of steps.
     work, shared : float
-        Seconds that multiply prices when a step pays. ``work`` = d1 tok + d2 kv multiplies beta,
-        the price of work, and eta, that of work and taking part. ``shared`` = d0 kv / M + ``work``
-        multiplies alpha, the price of memory and work. The step processes tok tokens. In the block
-        the request holds kv tokens on average.
+        Seconds that multiply prices when a step pays. ``work`` = d1 tok + d2 kv, the seconds that
+        the step adds to a round, multiplies beta, the price of work, and eta, that of work and
+        taking part. ``shared`` = d0 kv / M + ``work`` multiplies alpha, the price of memory and
+        work. The step processes tok tokens. In the block the request holds kv tokens on average.
     rest : float
         Least duration of all steps of the request after the block, in seconds.
     """
@@ -102,6 +102,8 @@ class _Block(NamedTuple):
 
 class _Run(NamedTuple):
     """Payments of a block of steps, and the costs after it, at grid points from ``begin`` on.
+
+    A block is a run of consecutive steps of a request, in rounds of equal length.
 
     Attributes
     ----------
@@ -130,16 +132,16 @@ class _Run(NamedTuple):
 
 @step
 def _blocks_after_first(output: int, model: Model) -> int:
-    """Return the number of blocks of a request after block 0, which is its first step alone."""
-    # ``size`` is the wanted number of steps per block: four or more, which last half a step of the
-    # time grid or more.
+    """Return the number of blocks (runs of steps) of a request after block 0, its first step."""
+    # ``size`` is the wanted number of steps per block (run of consecutive steps): four or more,
+    # which together last at least half a step of the time grid.
     size = max(4, int(model.step / (2.0 * model.machine.d0)))
     return min(output - 1, max(6, min(BLOCKS, (output - 1) // size)))
 
 
 @step
 def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
-    """Return block ``g`` of a request's steps.
+    """Return block ``g`` of a request's steps: some consecutive steps in rounds of equal length.
 
     Block 0 is the first step, which processes the prompt. The other blocks have about equally many
     steps.
@@ -158,10 +160,11 @@ def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
 def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
     """Write three numbers for each class (round length D) to its column of ``classes``.
 
-    They are the duration of the block in grid steps, 1 / D, and 1 / (D - d0), where d0 is the
-    overhead of a round. If a round of length D is too short for the tokens of a step, the least
-    sufficient length replaces D. Classes ascend in D. Return the last class whose D is too short,
-    or 0: shorter classes have the same numbers and need not be considered.
+    A block is a run of consecutive steps of a request, in rounds of equal length D. The numbers are
+    the duration of the block in grid steps, 1 / D, and 1 / (D - d0), where d0 is the overhead of a
+    round. If a round of length D is too short for the tokens of a step, the least sufficient length
+    replaces D. Classes ascend in D. Return the last class whose D is too short, or 0: shorter
+    classes have the same numbers and need not be considered.
     """
     first, shortest = 0, model.machine.d0 + block.work
     for j in range(model.lengths.size):
@@ -178,11 +181,11 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
 def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) -> None:
     """Write integrals of a block's payments up to each grid point from ``low`` on to ``run.paid``.
 
-    Column 0 has the integral of alpha ``block.shared`` + eta ``block.work`` + mu. Column 1 has that
-    of beta ``block.work``. Here alpha, beta and eta are prices of machine time, and mu is the
-    payment per round for taking part. In rounds of length D the block pays column 0 times 1 / D
-    plus column 1 times 1 / (D - d0), where d0 is the overhead of a round. ``own`` is the row of the
-    request in `Requests.share`.
+    A block is a run of consecutive steps of a request. Column 0 has the integral of alpha
+    ``block.shared`` + eta ``block.work`` + mu. Column 1 has that of beta ``block.work``. Here
+    alpha, beta and eta are prices of machine time, and mu is the payment per round for taking part.
+    In rounds of length D the block pays column 0 times 1 / D plus column 1 times 1 / (D - d0),
+    where d0 is the overhead of a round. ``own`` is the row of the request in `Requests.share`.
     """
     for x in range(low, run.width + 1):
         at = run.begin + x
@@ -212,22 +215,23 @@ def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer)
 def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple[float, int]:
     """Return the least cost of a block and all steps after it, from grid point ``m`` on.
 
-    The block may begin at grid point ``m`` or later. ``best`` is the least cost if it begins after
-    ``m``. A class is a round length of the block. If some class costs less than ``best`` at ``m``,
-    return the least cost and its class. Otherwise return ``best`` and -1. ``first`` is the first
-    class to consider (`_fill_classes`).
+    A block is a run of consecutive steps of a request, which may begin at grid point ``m`` or
+    later. ``best`` is the least cost if it begins after ``m``. A class is a round length of the
+    block. If some class costs less than ``best`` at ``m``, return the least cost and its class.
+    Otherwise return ``best`` and -1. ``first`` is the first class to consider (`_fill_classes`).
     """
     choice = -1
     for j in range(first, model.lengths.size):
-        # If the block ends after the last grid point, use the cost after the block at this point.
-        # This cost is more than the least cost of the whole request, or is the cost of a late
-        # request. So the result would be the same with a larger cost.
+        # If the block (run of consecutive steps) ends after the last grid point, use the cost after
+        # the block at this point. This cost is more than the least cost of the whole request, or is
+        # the cost of a late request. So the result would be the same with a larger cost.
         place = min(m + run.classes[0, j], float(run.width))
         k = min(int(place), run.width - 1)
         f = place - k
         cost = run.after[k] + f * (run.after[k + 1] - run.after[k])
         # ``cost`` is so far the cost after the block, without payments of the block. It does not
-        # fall if the block ends later. So neither this class nor one of longer rounds is cheaper.
+        # fall if the block ends later. So neither this class (round length) nor one of longer
+        # rounds is cheaper.
         if cost >= best:
             break
         for kind in range(2):
@@ -242,10 +246,10 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
 def _follow(run: _Run, m: int, j: int, share: float) -> None:
     """Add the derivatives of a cost, multiplied by ``share``, to the arrays of ``run``.
 
-    The cost is that of a block of a request's steps and of all steps after it. The block begins at
-    grid point ``m`` and has the round length of class ``j``. ``run.paid`` receives the derivatives
-    by the integrals of payments, and ``run.after`` those by the costs after the block. ``share`` is
-    the probability that the block begins at ``m``.
+    The cost is that of a block (run of consecutive steps) of a request and of all steps after it.
+    The block begins at grid point ``m`` and has the round length of class ``j``. ``run.paid``
+    receives the derivatives by the integrals of payments, and ``run.after`` those by the costs
+    after the block. ``share`` is the probability that the block begins at ``m``.
     """
     place = min(m + run.classes[0, j], float(run.width))
     k = min(int(place), run.width - 1)
@@ -264,10 +268,11 @@ def _follow(run: _Run, m: int, j: int, share: float) -> None:
 def _fill_starts(prompt: int, output: int, allowance: float, model: Model, starts: IntArray) -> int:
     """Write the first and last grid point at which each block may begin, and count the blocks.
 
-    Row g of ``starts`` is for block g, and grid points are counted from the arrival on. The first
-    point of a block is that of the arrival plus the least duration of the blocks before it. The
-    last point is the latest from which the request can complete within ``allowance`` seconds of its
-    arrival. The row after the last block is for the completion. Return the number of blocks.
+    A block is a run of consecutive steps of a request. Row g of ``starts`` is for block g, and grid
+    points are counted from the arrival on. The first point of a block is the arrival plus the least
+    duration of the blocks before it. The last point is the latest from which the request can
+    complete within ``allowance`` seconds of its arrival. The row after the last block is for the
+    completion. Return the number of blocks.
     """
     count, earliest = 1 + _blocks_after_first(output, model), 0
     for g in range(count + 1):
@@ -316,9 +321,9 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         begin, own = int(arrival / h), requests.share[i]
         count = _fill_starts(prompt, output, goals.allowance[i], model, starts)
         most = arrival + goals.allowance[i] if model.penalty == math.inf else model.penalty
-        # From the last block to the first, compute least[g, m]: the least cost of the request from
-        # block g on if this block begins at grid point m or later. Row ``count`` has the cost of
-        # completion at each grid point.
+        # From the last block (run of consecutive steps) to the first, compute least[g, m]: the
+        # least cost of the request from block g on if this block begins at grid point m or later.
+        # Row ``count`` has the cost of completion at each grid point.
         for m in range(starts[count, 0], starts[count, 1] + 1):
             late = min(model.penalty, 1e300) if (begin + m - 1) * h > goals.end[i] else 0.0
             least[count, m] = (begin + m) * h if model.penalty == math.inf else late

@@ -46,8 +46,8 @@ WIDENING = 0.01
 (largest f) / (smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration)."""
 
 ALIKE = 1.05
-"""Neighbouring grid points at which a block may begin form a group. The group has one tangent if
-the best slopes lambda at its two ends differ by at most this factor, else three."""
+"""Neighbouring grid points at which a block may begin form a group. It has one tangent (lower bound
+on payments) if the best slopes at its two ends differ by at most this factor, else three."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
@@ -57,16 +57,16 @@ SLACKEST = 0.02
 the bisection for the slope lambda of a tangent (lower bound on payments)."""
 
 TOUCH = 0.93
-"""The durations of a block in one range share a tangent. Its slope lambda is the best one for the
-duration d0 * steps + TOUCH * (longest duration of the range - d0 * steps)."""
+"""The durations of a block in one range share a tangent (lower bound on payments). Its slope is the
+best one for the duration d0 * steps + TOUCH * (longest duration of the range - d0 * steps)."""
 
 GROWTH = 2
 """Least ratio (tokens that a request holds before a block) / (steps of the block, one token each).
 So the request's memory grows by at most a half within a block."""
 
 NOTHING = -1e300
-"""Initial value of lower bounds that tangents then raise. It is finite because loops compiled with
-fastmath assume finite numbers."""
+"""Initial value of lower bounds on costs, which tangents then raise. It is finite because loops
+compiled with fastmath assume finite numbers."""
 
 _SUMS = {"nnan", "ninf", "nsz", "contract", "reassoc"}
 
@@ -87,6 +87,8 @@ class Machine(NamedTuple):
 
 class Grid(NamedTuple):
     """The time grid, and prices of machine time that are constant in cells of several grid steps.
+
+    A cell is a time interval with one price.
 
     Attributes
     ----------
@@ -185,24 +187,26 @@ class Range(NamedTuple):
 class Scratch(NamedTuple):
     """Workspace for a group of neighbouring grid points at which a block may begin.
 
-    These points share tangents. A tangent is a lower bound on what the request pays for the block:
-    a fixed term, minus the integral over the duration of the block of a number phi* that depends on
-    the price (`_conjugate`). The slope of a tangent is the factor of the number of steps of the
-    block in the fixed term. See part (1) of the proof at the head of this module.
+    A block is a run of consecutive steps of a request. These points share tangents. A tangent is a
+    lower bound on what the request pays for the block: a fixed term, minus the integral over the
+    duration of the block of a number phi* that depends on the price (`_conjugate`). The slope of a
+    tangent is the factor of the number of steps of the block in the fixed term. See part (1) of the
+    proof at the head of this module.
 
     Attributes
     ----------
     phi, least : float64 array
         At each grid point, ``phi`` is the integral of phi* over time up to this point. ``least`` is
-        the sliding minimum of g_k - ``phi``, where g_k is a lower bound on the cost after the
-        block.
+        the sliding minimum of g_k - ``phi``, where g_k is a lower bound on the cost after the block
+        if this ends at the grid point.
     left, right : float64 array
         Lower bounds on the cost from the block on, at the start and at the end of each grid step.
     fixed : float64 array
         The fixed term of a tangent for a block that begins at each grid point.
     linear : float64 array, shape (cells + 1,)
-        c_1 at the prices of each cell: if x steps are made per second, the first step of the block
-        pays c_1 x per second, plus what it pays at the price beta of work.
+        c_1 at the prices of each cell (interval with one price): if x steps are made per second,
+        the first step of the block pays c_1 x per second, plus what it pays at the price beta of
+        work.
     """
 
     phi: FloatArray
@@ -251,8 +255,9 @@ def _conjugate(
     priced = beta * work
     if rest <= priced:
         return 0.0, 0.0
-    # The derivative of lambda x - payment(x) is rest - priced / (1 - d0 x)^2. At the best rate x it
-    # is 0, or x is the largest rate allowed, 1 / (d0 + w). ``slack`` is 1 - d0 x.
+    # payment(x) is what a step of work w pays per second at rate x. The derivative of lambda x -
+    # payment(x) is rest - priced / (1 - d0 x)^2. At the best rate x it is 0, or x is the largest
+    # rate allowed, 1 / (d0 + w). ``slack`` is 1 - d0 x.
     slack = max(math.sqrt(priced / rest), work / (d0 + work))
     x = (1.0 - slack) / d0
     return x * (rest - priced / slack if slack > 0.0 else rest), x
@@ -264,10 +269,12 @@ def _best_rate(
 ) -> float:
     """Approximate the slope lambda whose tangent is the best lower bound on a block's payments.
 
-    The block begins at grid point ``begin`` and takes ``lasts`` seconds. ``linear`` is
-    `Scratch.linear`. `_conjugate` gives a rate x (steps per second) for lambda and the prices of a
-    cell. At the best lambda, these rates let the block make all its steps in exactly ``lasts``
-    seconds. Any lambda gives a valid lower bound, so a bisection of a few steps suffices.
+    A block is a run of consecutive steps of a request. It begins at grid point ``begin`` and takes
+    ``lasts`` seconds. ``linear`` is `Scratch.linear`. A tangent of slope lambda bounds the payments
+    by lambda * (number of steps) plus terms that depend on the prices. `_conjugate` gives a rate x
+    (steps per second) for lambda and the prices of a cell (interval with one price). At the best
+    lambda, these rates let the block make all its steps in exactly ``lasts`` seconds. Any lambda
+    gives a valid lower bound, so a bisection of a few steps suffices.
     """
     cells, width = grid.alpha.size - 1, grid.width
     ends = begin + lasts / grid.step
@@ -301,9 +308,10 @@ def _best_rate(
 def least_payment(block: Block, first: int, last: int, grid: Grid, linear: FloatArray) -> float:
     """Return a lower bound on what a block pays if it runs between two grid points.
 
-    The grid points are ``first`` and ``last``. The bound is (number of steps) * (least price of a
-    step in the cells between them). The price of a step in cell c is ``linear[c]`` + beta *
-    ``block.work``, where ``linear`` is `Scratch.linear`. See part (2) of the proof at the head of
+    The grid points are ``first`` and ``last``. A block is a run of consecutive steps of a request,
+    and a cell a time interval with one price. The bound is (number of steps) * (least price of a
+    step in the cells between the two points). The price of a step in cell c is ``linear[c]`` + beta
+    * ``block.work``, where ``linear`` is `Scratch.linear`. See part (2) of the proof at the head of
     this module.
     """
     cells, width, least = grid.alpha.size - 1, grid.width, math.inf
@@ -316,10 +324,10 @@ def least_payment(block: Block, first: int, last: int, grid: Grid, linear: Float
 def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratch: Scratch) -> None:
     """Write the tangent of slope lambda = ``rate`` for all starts and durations of ``part``.
 
-    The tangent is a lower bound on what a request pays for the block, see part (1) of the proof at
-    the head of this module. ``scratch.phi`` receives Phi, the integral of phi* (`_conjugate`) over
-    time from the first grid point on. ``scratch.fixed`` receives the other terms, which do not
-    depend on the block's end.
+    The tangent is a lower bound on what a request pays for a block of consecutive steps, see part
+    (1) of the proof at the head of this module. ``scratch.phi`` receives Phi, the integral of phi*
+    (`_conjugate`) over time from the first grid point on. ``scratch.fixed`` receives the other
+    terms, which do not depend on the block's end.
     """
     grid, d0 = tables.grid, tables.machine.d0
     cells, width, begin = grid.alpha.size - 1, grid.width, part.begin
@@ -334,8 +342,9 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
-            # Compute the least prices alpha and pi over the cells from cell c on, up to the latest
-            # end of a block that begins in cell c.
+            # Compute the least price alpha of memory and work, and the least total price pi, over
+            # the cells (intervals with one price) from cell c on, up to the latest end of a block
+            # that begins in cell c.
             alpha, price = grid.alpha[c], grid.price[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
                 alpha, price = min(alpha, grid.alpha[z]), min(price, grid.price[z])
@@ -362,7 +371,8 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 def _take_better(scratch: Scratch, count: int) -> None:
     """Replace lower bounds for steps of the time grid by those of the latest tangent, if larger.
 
-    The bounds are on the cost of a request from a block on, if the block begins in the grid step.
+    A tangent is a lower bound on what a request pays for a block of consecutive steps. The bounds
+    are on the cost of a request from a block on, if the block begins in the grid step.
     ``scratch.left`` has the bound for a block that begins at the start of each grid step,
     ``scratch.right`` that for the end of the step. For each of the first ``count`` steps, both are
     replaced if their sum increases. See part (5) of the proof in
@@ -403,12 +413,12 @@ def lower_by_range(
 ) -> float:
     """Compute bounds for the starts and durations of ``part``, and lower ``values`` to them.
 
-    ``values`` are lower bounds on the cost of a request from a block on, for the durations treated
-    so far, at the grid points from ``part.begin`` on. Each becomes the smaller of itself and the
-    bound for the durations in ``part``. ``following`` has g_k, the lower bounds on the cost after
-    the block, and the first grid point of g_k. Returns the largest slope lambda that is used, from
-    which the caller bounds rounding errors. See part (5) of the proof in
-    `hindsight.prices.round_length_values`.
+    A block is a run of consecutive steps of a request. ``values`` are lower bounds on the cost of
+    the request from the block on, for the durations treated so far, if it begins at the grid points
+    from ``part.begin`` on. Each becomes the smaller of itself and the bound for the durations in
+    ``part``. ``following`` has g_k, the lower bounds on the cost after the block, and the first
+    grid point of g_k. Returns the largest slope lambda that is used, from which the caller bounds
+    rounding errors. See part (5) of the proof in `hindsight.prices.round_length_values`.
     """
     grid, d0 = tables.grid, tables.machine.d0
     begin, count, early, late = part
@@ -428,9 +438,9 @@ def lower_by_range(
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
         # If the block begins within one grid step and has any duration of ``part``, then it ends
-        # within a span of ``late + 2 - early`` grid points. The entries of ``least`` are (lower
-        # bound on the cost after the block) - phi. Replace each entry by the minimum over such a
-        # span.
+        # within a span of ``late + 2 - early`` grid points. The entries of ``least`` are lower
+        # bounds on the cost after the block, minus ``phi``, the term of the tangent that depends on
+        # the end of the block. Replace each entry by the minimum over such a span.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

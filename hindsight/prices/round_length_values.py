@@ -181,9 +181,10 @@ class _Values(NamedTuple):
 def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -> bool:
     """Return whether longer durations of a block may lower an entry of ``values[:points]``.
 
-    ``values[x]`` is a lower bound on a request's cost from the block on, for shorter durations, if
-    the block begins at grid point x of a group. For longer durations, ``paid`` is a lower bound on
-    what the block pays, and ``after[x]`` is a lower bound on the cost after the block.
+    A block is a run of consecutive steps of a request. ``values[x]`` is a lower bound on the
+    request's cost from the block on, for shorter durations, if the block begins at grid point x of
+    a group. For longer durations, ``paid`` is a lower bound on what the block pays, and
+    ``after[x]`` is a lower bound on the cost after the block.
     """
     x = 0
     while x < points and paid + after[x] >= values[x]:
@@ -322,8 +323,8 @@ def _take_later(
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
         # Suppose that the block begins within one grid step of grid point m and lasts for more than
-        # ``longest`` grid steps. Then its first ``longest`` grid steps lie in the price cells
-        # ``since`` to ``until``, and it pays at least ``paid``.
+        # ``longest`` grid steps. Then its first ``longest`` grid steps lie in the cells (intervals
+        # with one price) ``since`` to ``until``, and it pays at least ``paid``.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
             first, last = since, until

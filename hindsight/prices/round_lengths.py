@@ -107,7 +107,8 @@ class Shares(NamedTuple):
     def places(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return the request and the cell of each level, and the offset of each request's levels.
 
-        The level of request i in cell c is ``levels[place[i] + c]``. The first two arrays have the
+        A cell is a time interval with one price. The level of request i in cell c is
+        ``levels[place[i] + c]``, where ``place`` has the offsets. The first two arrays have the
         shape of ``levels``, ``place`` has shape (n,).
         """
         length = self.after - self.first
@@ -118,7 +119,8 @@ class Shares(NamedTuple):
     def split(self, parts: int) -> Shares:
         """Return the levels after each cell is cut into ``parts`` cells of equal length.
 
-        Each of these cells gets the level of the whole cell, divided by ``parts``.
+        A cell is a time interval with one price. Each of its parts gets its level, divided by
+        ``parts``.
         """
         levels = np.repeat(self.levels / parts, parts)
         return Shares(parts * self.first, parts * self.after, levels)

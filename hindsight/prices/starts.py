@@ -89,7 +89,7 @@ def request_classes(instance: Instance) -> RequestClasses:
 
 
 def without_latency(instance: Instance) -> RequestClasses:
-    """Return one class for each request, with weight 0, so that starts cost no latency."""
+    """Return one class for each request, of weight 0, so that the latency of starts costs 0."""
     # Copy the columns of the instance, because these arrays are read-only. For read-only arrays
     # numba would compile its loops a second time.
     columns = instance.arrival_times, instance.prompt_lengths, instance.output_lengths
@@ -163,12 +163,13 @@ def cheapest_starts(
     for i in range(len(o)):
         unit, volume = units[i], s[i] * o[i] + o[i] * (o[i] + 1) // 2
         # ``where`` is the cheapest start found so far. Its first value is a guess: the cheapest
-        # start of the previous class, moved into the range a[i] .. final[i] of starts.
+        # start of the previous class of equal requests, moved into the range a[i] .. final[i] of
+        # starts.
         where, begin = min(max(where, a[i]), final[i]), a[i]
         best = start_cost(prices, unit, a[i], s[i], o[i], where)
-        # Blocks of starts are visited in the order of time. Stop at a block if the latency of its
-        # first start alone, without memory, costs more than the best start: later starts have even
-        # more latency.
+        # Blocks of starts (`BLOCK` consecutive rounds) are visited in the order of time. Stop at a
+        # block if the latency of its first start alone, without memory, costs more than the best
+        # start: later starts have even more latency.
         while begin <= final[i] and unit * (begin + o[i] - a[i]) <= best:
             end = min(final[i] + 1, (begin // BLOCK + 1) * BLOCK)
             least = block_floor(prices.minima, begin, end, o[i])
@@ -202,8 +203,9 @@ def _price(
 def _weigh(costs: FloatArray, cheapest: float, heat: float) -> tuple[float, float]:
     """Replace each start's cost in ``costs`` by its Gibbs weight exp((cheapest - cost) / heat).
 
-    ``cheapest`` is the least cost. Weights below exp(-SPREAD) become 0. Returns the sum of the
-    weights, and the sum over the starts of weight times index in ``costs``.
+    ``cheapest`` is the least cost, and ``heat`` the temperature of the weights. Weights below
+    exp(-SPREAD) become 0. Returns the sum of the weights, and the sum over the starts of weight
+    times index in ``costs``.
     """
     # The weight of a start is exp(64 x), with x = (cheapest - cost) / (64 heat) near 0. Compute it
     # as the 64th power of the Taylor polynomial of exp(x). Compilers can vectorise this, but not
@@ -316,7 +318,8 @@ def soft_starts(
                         best, where = least, at + int(costs.argmin())
             at = stop
         # Compute the weights exp((best - cost) / heat), where ``best`` is the least cost over all
-        # blocks. Some blocks were kept before ``best`` was found: all their weights may be 0.
+        # blocks (ranges) of starts. Some blocks were kept before ``best`` was found: all their
+        # weights may be 0.
         total, moment = 0.0, 0.0
         for j in range(count):
             weights = kept[j * BLOCK : j * BLOCK + ends[j] - begins[j]]

@@ -171,9 +171,10 @@ class StateAscent:
         self._threads = threads
         self._map: Any = map if threads == 1 else ThreadPoolExecutor(threads).map
         # A state table assigns a fixed number to every state. The variables of this ascent are
-        # prices: one for each table and epoch, at first 0. They determine the prices of states. To
-        # get the price of a state at an epoch, multiply the price of each table at this epoch by
-        # the number that the table assigns to the state, and add up these products.
+        # prices: one for each table and epoch (time between two rounds), at first 0. They determine
+        # the prices of states. To get the price of a state at an epoch, multiply the price of each
+        # table at this epoch by the number that the table assigns to the state, and add up these
+        # products.
         tables = first_tables(states, s)
         best = Best(np.zeros((len(tables), epochs)))
         stage = Stage(TABLE_STEPS, (4.0 + 0.1 * n, 0.1), (0.5 + 0.03 * n, 0.02))
@@ -219,9 +220,9 @@ class StateAscent:
         best = Best(self.prices)
         heats, rates = ((heat * first, heat * last) for first, last in (HEATS, RATES))
         # ``_count`` is the number of evaluations of the dual function so far in this stage. The
-        # first evaluation computes the value as well as the gradient. It also computes
-        # `_maxima` exactly: the largest total prices of states that fit into memory together. Those
-        # of the previous stage are soft maxima, and prices may have changed since then.
+        # first evaluation computes the value as well as the gradient. It also computes `_maxima`
+        # exactly: the largest total prices of states that fit into memory together. The maxima of
+        # the previous stage are soft, and prices may have changed since then.
         self._count = 0
         stage = Stage(steps + 1, heats, rates)
         ascend(self.evaluate, self.prices, (stage,), stepped=best, must_stop=must_stop)
@@ -272,7 +273,8 @@ class StateAscent:
         A start costs the latency plus the prices of the states that the request passes through. The
         least cost of a request is that of its cheapest start. An array of the shape of the prices
         ``by_state``, (states, T), has the expected number of requests in each state at each epoch
-        (time between two rounds), if starts have probabilities proportional to exp(-cost / heat).
+        (time between two rounds), if starts have probabilities proportional to exp(-cost / heat),
+        with temperature ``heat``.
         """
         arrays = self._costs, self._weights, self._mass
         return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
@@ -283,17 +285,18 @@ class StateAscent:
         An epoch is the time between two rounds. A configuration is a multiset of states that fit
         into memory together. Each row of ``x`` has the prices of states at one epoch, or at some
         consecutive epochs. The probability of a configuration is proportional to exp(total price /
-        heat), at the prices of the row. The result has shape (rows, states). ``mass`` is the
-        expected number of requests in each state. Unless ``refresh`` is True, states in which
-        hardly any request is expected are left out.
+        heat), at the prices of the row and the temperature ``heat``. The result has shape (rows,
+        states). ``mass`` is the expected number of requests in each state. Unless ``refresh`` is
+        True, states in which hardly any request is expected are left out.
         """
         level, z, _ = maxima = self._maxima
         self._share(soft_capacities, x, mass, self._states, heat, maxima, refresh)
         if not np.isfinite(level + z.sum(axis=1)).all():
-            # Weights of configurations are divided by exp(level / heat), where ``level`` has the
-            # soft maximum of each row at the previous evaluation. After a long step, the new soft
-            # maximum may be so far from ``level`` that the sum of weights overflows. Then set
-            # ``level`` to the exact maxima, and compute all weights again.
+            # Weights of configurations (sets of states that fit into memory together) are divided
+            # by exp(level / heat), where ``level`` has the soft maximum of each row at the previous
+            # evaluation. After a long step, the new soft maximum may be so far from ``level`` that
+            # the sum of weights overflows. Then set ``level`` to the exact maxima, and compute all
+            # weights again.
             hard = self._hard(x)
             level[:] = hard
             self._share(soft_capacities, x, mass, self._states, max(heat, 0.1), maxima, True)

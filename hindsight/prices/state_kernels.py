@@ -117,8 +117,8 @@ def gibbs_starts(
         x[i].fill(0.0)
         lo, hi = a[i], last[i]
         # ``costs[t]`` becomes the cost of start t: the latency, plus the prices of all states
-        # through which the request passes from epoch t to its completion. Prices are 0 from epoch T
-        # on.
+        # through which the request passes from epoch t (the time after round t) to its completion.
+        # Prices are 0 from epoch T on.
         for t in range(lo, hi + 1):
             costs[t] = unit * (t + o[i] - a[i])
         for age in range(o[i]):
@@ -326,12 +326,12 @@ def soft_capacities(
 
     An epoch is the time between two rounds. A configuration is a set of requests that fits into
     memory, each in one state. Its price is the sum of the prices Q of their states. The soft
-    maximum over all configurations is heat log(sum of exp(price / heat)). The marginal of a state
-    is the expected number of requests in it, if the probability of a configuration is proportional
-    to exp(price / heat). Each thread computes its own epochs, so the results do not depend on the
-    number of threads. A call with ``refresh`` includes every priced state, and marks the states
-    whose marginal is below `SELDOM`. Later calls skip these states and set their marginals to 0,
-    which takes less time.
+    maximum over all configurations is heat log(sum of exp(price / heat)), with temperature
+    ``heat``. The marginal of a state is the expected number of requests in it, if the probability
+    of a configuration is proportional to exp(price / heat). Each thread computes its own epochs, so
+    the results do not depend on the number of threads. A call with ``refresh`` includes every
+    priced state, and marks the states whose marginal is below `SELDOM`. Later calls skip these
+    states and set their marginals to 0, which takes less time.
     """
     level, marginals, seldom = maxima
     most, width = states.copies.sum(), states.memory_limit + 1

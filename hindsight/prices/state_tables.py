@@ -156,8 +156,10 @@ def first_tables(states: States, prompt_lengths: IntArray) -> FloatArray:
     """Return the memory table and some core tables, each divided by its capacity.
 
     A table has a number for each state of a request. At any time, its numbers for the states of all
-    running requests sum to at most its capacity. There are core tables for up to `MOST_CORES`
-    values of the parameter ``sigma`` of `core_table`: 1 and some of the prompt lengths.
+    running requests sum to at most its capacity. In the memory table (`memory_table`), it is the
+    memory limit. In a core table (`core_table`), at most one running request has the number 1.
+    There are core tables for up to `MOST_CORES` values of the parameter ``sigma``: 1 and some of
+    the prompt lengths.
 
     Returns
     -------

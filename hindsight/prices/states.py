@@ -85,9 +85,9 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     """Return the lower bound on total latency, in rounds, that prices of states prove.
 
     In state (m, r) a request has used m tokens and has r rounds to go. The bound is the sum of the
-    least costs of all requests (latency plus prices), minus the sum over the epochs of the largest
-    total price of states that fit into memory together. It is computed in exact integers, and
-    rounded up. Any prices >= 0 give a valid bound.
+    least costs of all requests (latency plus prices), minus the sum over the epochs (times between
+    two rounds) of the largest total price of states that fit into memory together. It is computed
+    in exact integers, and rounded up. Any prices >= 0 give a valid bound.
 
     Parameters
     ----------
@@ -236,9 +236,9 @@ class PathPrices(Proof):
         return (self.prices, self)
 
     def _moved(self, arrival_times: IntArray, shifts: IntArray) -> Proof:
-        # Keep the start prices of `stages`, one per request. Costs of starts stay the same if idle
-        # gaps are put back: latencies do not change, and prices of states only move to later
-        # epochs.
+        # Keep the start prices of `stages`, the multipliers of "request i starts once". Costs of
+        # starts stay the same if idle gaps are put back: latencies do not change, and prices of
+        # states only move to later epochs.
         moved = self.prices.moved(arrival_times, shifts)
         if not isinstance(moved, StatePrices):
             return moved
@@ -273,7 +273,8 @@ class PathPrices(Proof):
     def check_shape(self, instance: Instance) -> None:
         """Raise InvalidValueError unless prices of states are >= 0, of shape (T, M + 1, M + 1).
 
-        M is the memory limit of the instance. T, the number of epochs, may be any number.
+        M is the memory limit of the instance. T, the number of epochs (times between two rounds),
+        may be any number.
         """
         self.prices.check_shape(instance)
 
@@ -285,5 +286,5 @@ def _states_of(instance: Instance) -> tuple[IntArray, ...]:
 
 
 def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Return the rows of ``prices``, one for each epoch, up to the last nonzero row."""
+    """Return the rows of ``prices`` (prices at each epoch) up to the last nonzero row."""
     return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -222,8 +222,9 @@ def path_shares(
 
     ``table[r, m]`` is the price of holding m tokens in round r. A path of a request is a choice of
     the rounds in which it runs. The cost of a path is the latency plus the prices of these rounds,
-    and its probability is proportional to exp(-cost / heat). Returns the sum over the requests of
-    -heat log(sum over paths of exp(-cost / heat)), a soft minimum of the cost.
+    and its probability is proportional to exp(-cost / heat), with temperature ``heat``. Returns the
+    sum over the requests of -heat log(sum over paths of exp(-cost / heat)), a soft minimum of the
+    cost.
     """
     prompt, output, arrival, _ = requests
     # Entry (k, t) of both arrays is for k tokens produced by the end of round t. k is at most an
@@ -272,8 +273,8 @@ def set_shares(
     In each round r a random set of requests runs. These requests fit into memory together, and each
     holds a number m of tokens that it can hold in this round. The price of the set is the sum of
     ``table[r, m]``, the price of holding m tokens, over its requests. The probability of the set is
-    proportional to exp(price / heat). Returns the sum over the rounds of heat log(sum over sets of
-    exp(price / heat)), a soft maximum of the price.
+    proportional to exp(price / heat), with temperature ``heat``. Returns the sum over the rounds of
+    heat log(sum over sets of exp(price / heat)), a soft maximum of the price.
     """
     prompt, output, arrival, limit = requests
     n = len(arrival)

@@ -253,13 +253,15 @@ def useful_starts(
 class FractionalStarts(NamedTuple):
     """Fractional solution in which a share of each request starts at each round.
 
-    The shares are the Gibbs weights of the starts. They are proportional to exp(-cost / heat), and
-    sum to 1 for each request. Together the shares may use more memory than the limit.
+    The shares are the Gibbs weights of the starts. They are proportional to exp(-cost / heat), with
+    a temperature ``heat``, and sum to 1 for each request. Together the shares may use more memory
+    than the limit.
 
     Attributes
     ----------
     mean_starts : float64 array
-        Mean start of each class of requests, in rounds, shape (classes,).
+        Mean start of each class of requests of equal arrival, lengths and weight, in rounds, shape
+        (classes,).
     cost : float
         Weighted total latency of the fractional solution, in rounds.
     usage : float64 array
@@ -281,7 +283,7 @@ class TokenDual:
     Parameters
     ----------
     classes : RequestClasses
-        Classes of the requests.
+        Classes of requests with equal arrival time, lengths and weight.
     capacity : int
         Memory limit of all machines together, in tokens.
     rounds : int

@@ -41,7 +41,7 @@ LARGEST_NETWORK = 6_000
 
 
 class VolumeFilling(NamedTuple):
-    """Assignment of requests' volumes to rounds, up to M units per round, smallest v_i / w_i first.
+    """Assignment of requests' volumes to rounds, up to M units each, least volume / weight first.
 
     The volume v_i of a request is the sum over its rounds of the tokens that it holds, and w_i is
     its weight. A round serves up to M units (the memory limit in tokens) of the requests that have
@@ -62,7 +62,7 @@ class VolumeFilling(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """Return the number of the last round that serves some volume; the first is round 1."""
+        """Return the number of the last round that serves some units; the first is round 1."""
         return sum(count for _, count in self.marginal_volumes)
 
 
@@ -85,9 +85,10 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     order = sorted(range(len(left)), key=arrivals.__getitem__)
     weighted = [0] * len(left)
     served: list[tuple[Any, int]] = []
-    # Entries of the queue are (v_i / w_i as a float, v_i / w_i exactly, i). Floats are compared
-    # first, because comparing fractions takes longer. Rounding to floats never reverses an order,
-    # and the fractions decide between equal floats.
+    # Entries of the queue are (v_i / w_i as a float, v_i / w_i exactly, i), with v_i the volume and
+    # w_i the weight of request i. Floats are compared first, because comparing fractions takes
+    # longer. Rounding to floats never reverses an order, and the fractions decide between equal
+    # floats.
     queue: list[tuple[float, Any, int]] = []
     # ``now`` is the number of units of memory, M per round from round 1 on, that have been used or
     # skipped. The next unit belongs to round now // M + 1. Requests arrive only between rounds.
