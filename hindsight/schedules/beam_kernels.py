@@ -12,13 +12,14 @@ completions of the running requests. Of several states that place requests of eq
 different orders, only the one with rising ranks is generated.
 
 *Value of a state.* States are compared by an estimate of the weighted mean rounds in which requests
-hold memory. For a placed request i this is t_i + m_i with m_i = sum_j j (s_i + j) / v_i. For the
-others a fluid relaxation estimates it. There, requests are served one after another, in order of
-rank. The service begins at now + R / M, where M is the memory limit and R the volume that the
-running requests will still hold, and request i takes v_i / M rounds, from its arrival or later. The
-value is the weighted sum of t_i + (1 - g) m_i over placed requests and of the middle rounds of
-service over the others. g = 0 would be an estimate of the total. g > 0 prefers states that have
-placed long-running requests, because short ones fill the gaps that are left at the end.
+hold memory. For a placed request i this is t_i + m_i with m_i = sum_j j (s_i + j) / v_i, where v_i
+= sum_j (s_i + j) is its volume. For the unplaced requests a fluid relaxation estimates it. There,
+requests are served one after another, in order of rank. The service begins at now + R / M, where M
+is the memory limit and R the volume that the running requests will still hold, and request i takes
+v_i / M rounds, from its arrival or later. The value is the weighted sum of t_i + (1 - g) m_i over
+placed requests and of the middle rounds of service over the others. g = 0 would be an estimate of
+the total. g > 0 prefers states that have placed long-running requests, because short ones fill the
+gaps that are left at the end.
 
 Beyond the window, the fluid relaxation of a state is not computed. It is approximated by a
 reference, the relaxation of all requests, which is computed once: the state is assumed to keep the
@@ -338,8 +339,9 @@ def _fluid_total(
     # Add the cost of the requests of rank (place in the priority order) >= ``stop``, approximately.
     # In the fluid relaxation of all requests this cost is later[stop], and the server reaches rank
     # ``stop`` at front[stop]. In the relaxation of the unplaced requests, the server reaches it at
-    # ``fluid``. By the difference, it serves the following requests later or earlier, until it next
-    # waits for an arrival. The sum of the weights of these requests is before_idle[stop].
+    # ``fluid``. By the difference of these two times, the server serves the requests from rank
+    # ``stop`` on later or earlier, until it next waits for an arrival. The weights of the requests
+    # served until then sum to before_idle[stop].
     total += requests.later[stop] + requests.before_idle[stop] * (fluid - requests.front[stop])
     if busy:
         affected += requests.before_idle[stop]
@@ -370,7 +372,8 @@ def _start(beam: Beam, x: int, i: int, search: Search) -> tuple[int, float]:
     Also return a round of the fluid relaxation of the schedule with request i added. There, one
     server serves volume (tokens times rounds), `RankedRequests.limit` tokens per round. From the
     start of request i on, it first serves the volume of request i and the remaining volume of the
-    requests that then run. The round is that in which it begins with the unplaced requests.
+    requests that then run. The returned round is the one in which the server begins with the
+    unplaced requests.
     """
     requests, ahead, now = search.requests, search.ahead, beam.states[x, NOW]
     start = max(now, requests.arrival[i])
@@ -399,9 +402,9 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
     now, first = beam.states[x, NOW], beam.states[x, FIRST]
     stop = min(len(arrival), first + window)
     # ``total`` is the cost of all unplaced requests of partial schedule x in the fluid relaxation,
-    # where a single server serves them in order of rank. The value of each child follows from it:
-    # the server need not serve the request that the child places, and begins later to serve the
-    # others.
+    # where a single server serves them in order of rank (place in the priority order). The value of
+    # each child follows from it: the server need not serve the request that the child places, and
+    # begins later to serve the others.
     begin = now + search.ahead.held[0] / requests.limit
     total, affected = _fluid_total(begin, x, beam, requests, stop)
     seen, before, fluid, like = 0, 0.0, begin, -1
@@ -426,8 +429,9 @@ def _expand(beam: Beam, x: int, choices: int, search: Search) -> None:
         # fluid relaxation. There, the server does not serve request i, and begins to serve the
         # others ``shift`` rounds later than for x. This delays only the requests that it serves
         # before it first waits for an arrival. The sum of their weights is ``affected``. If i is
-        # one of them, subtract the delay of i itself, and length[i] rounds from the delay of those
-        # of higher rank than i, because i has left the queue. The weights of those of higher rank
+        # one of the delayed requests, two terms must be subtracted. The first is the delay of i
+        # itself. The second is length[i] rounds for each delayed request of higher rank (later in
+        # the priority order) than i, because the server does not serve i before them. Their weights
         # sum to ``affected - before``.
         shift = begin_after - begin
         cost = beam.costs[x] + weight[i] * (start + requests.moment[i])

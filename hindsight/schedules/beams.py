@@ -21,7 +21,7 @@ from instances.arrays import FloatArray, IntArray
 from .beam_kernels import LAST, Ahead, Beam, Kept, RankedRequests, Search, grow
 
 WINDOW = 256
-"""A step places a request among this many places of the order, from the first unplaced one on."""
+"""Each step places one of the next WINDOW requests of the order, from the first unplaced one on."""
 
 
 class BeamSettings(NamedTuple):
@@ -177,11 +177,11 @@ def _reference(arrival: IntArray, length: FloatArray, weight: FloatArray) -> Flo
     weights of the requests of rank >= i that are served before the server next waits for an
     arrival.
     """
-    # The server serves rank i as soon as i has arrived and rank i - 1 is served. So the service of
-    # rank i begins at the maximum, over ranks j <= i, of arrival[j] plus the rounds of service of
-    # ranks j .. i - 1. These are before[i] - before[j] rounds, where before[k] is the number of
-    # rounds of service of all ranks below k. So the service begins at before[i] plus the maximum,
-    # over j <= i, of arrival[j] - before[j].
+    # The server serves the request of rank i (place in the order) as soon as it has arrived and
+    # rank i - 1 is served. So the service of rank i begins at the maximum, over ranks j <= i, of
+    # arrival[j] plus the rounds of service of ranks j .. i - 1. These are before[i] - before[j]
+    # rounds, where before[k] is the number of rounds of service of all ranks below k. So the
+    # service begins at before[i] plus the maximum, over j <= i, of arrival[j] - before[j].
     before, n, first = np.cumsum(length) - length, len(length), float(arrival.min())
     lag = np.maximum.accumulate(arrival - before)
     begin = before + lag

@@ -37,7 +37,7 @@ LIVES_IN_A_REGION = 8
 (longest output length + mean output length)."""
 
 SPARE_ROUNDS = 1.3
-"""Rounds of an annealing: SPARE_ROUNDS * (rounds of best schedule) + 2 * (longest output)."""
+"""Annealings allow SPARE_ROUNDS * (rounds of the best schedule) + 2 * (longest output) rounds."""
 
 
 ON_TIME = (
@@ -93,8 +93,8 @@ class RuinAndRecreate:
     then the present schedule is compared with the best one, and saved if it is better."""
 
     fewest_in_a_region, fewest_lives_in_a_region = 50, 2.0
-    """Least mean number of requests in a region, and its least mean length in longest plus mean
-    outputs, if threads have one region each. In smaller ones, too many requests cannot move."""
+    """If each thread has one region: least mean number of requests in it, and its least mean length
+    in (longest + mean output length). In smaller regions, too many requests cross a border."""
 
     def __init__(
         self, instance: Instance, seed: int = 0, threads: int = 1, last: IntArray | None = None
@@ -107,15 +107,17 @@ class RuinAndRecreate:
         self._unit = 1.0 if last is not None else self._mean_output * float(instance.weights.mean())
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # The memory profiles have ``_rounds`` rounds, which are enough for most schedules. `place`
-        # doubles this number if needed. ``_most_rounds`` is always enough: all requests can run one
-        # after another, or with ``last``, none starts after its last allowed start.
+        # The memory profiles (memory held on each machine in each round) have ``_rounds`` rounds,
+        # which are enough for most schedules. `place` doubles this number if needed.
+        # ``_most_rounds`` is always enough: all requests can run one after another, or with
+        # ``last``, none starts after its last allowed start.
         self._most_rounds = int(arrival.max() + output.sum()) + 2
         if last is not None:
             self._most_rounds = int((last + output).max()) + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
         # If requests may be left out, give the memory profiles more rounds: a request that finds no
-        # start at which it ends within these rounds is left out, and their number is not doubled.
+        # start at which it ends within these rounds is left out, and the number of rounds is not
+        # doubled.
         rounds = int(arrival.max()) + (2 if last is None else 4) * (volume + self._longest_output)
         self._rounds = min(self._most_rounds, rounds + 2)
         self._random, self._states = np.random.default_rng(seed), [first_state(seed)]
@@ -262,8 +264,8 @@ class RuinAndRecreate:
     def _needed_rounds(self) -> int:
         """Return the number of rounds in the memory profiles of a cycle (annealing).
 
-        If all requests must be scheduled, this includes spare rounds after the end of the best
-        schedule.
+        A memory profile has the memory held on a machine in each round. If all requests must be
+        scheduled, this includes spare rounds after the end of the best schedule.
         """
         if self._are_optional:
             return self._most_rounds

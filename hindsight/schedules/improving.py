@@ -64,7 +64,8 @@ NOISE = 3.0
 order. Each tail draws the standard deviation of its shifts, in places, between 0 and `NOISE`."""
 
 ORDER_HEAT, ORDER_COLD = (0.03, 0.3), 0.01
-"""Order annealing: range of the first temperature, and last. Unit: mean output x mean weight."""
+"""Annealing of the order of requests: least and largest first temperature, and last temperature.
+Unit: mean output length times mean weight."""
 
 FEWEST_ORDERED = 3
 """Least number of requests in an instance for which the order of placing them is annealed."""
@@ -81,7 +82,7 @@ EXPLORING = 0.2
 proportion to its recent gain per move. Gain: fall in the total latency of the best schedule."""
 
 PATIENCE = 6
-"""`Improvement.run` ends after this many longest runs (`MOST_MOVES` per request) without a gain."""
+"""`Improvement.run` ends after this many runs of `MOST_MOVES` moves per request without a gain."""
 
 
 class Improvement:
@@ -157,9 +158,10 @@ class Improvement:
         """Run the heuristics in random order until the solve is done.
 
         Stop after ``most_rounds`` runs of heuristics (None: no limit), or if the best schedule has
-        too many rounds for its memory profiles (`RuinAndRecreate.is_too_long`). Unless ``patient``,
-        also stop once `PATIENCE` runs of heuristics with the largest number of moves have followed
-        one another without a better schedule.
+        too many rounds for an array of the memory held in each round
+        (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop once `PATIENCE` runs of
+        heuristics with the largest number of moves have followed one another without a better
+        schedule.
         """
         interval = self._interval
         interval.phase = "search"

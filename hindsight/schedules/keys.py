@@ -68,7 +68,7 @@ KEY_SHARE = 0.4
 change the machine of a request."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
-"""With deadlines: probability to draw only among late requests, and to reject the drawn one."""
+"""With deadlines: probability that a move draws a late request, and that it rejects its request."""
 
 SLICE_WORK = 20_000
 """(Number of requests) * (number of annealing moves) between two calls of the stop callback."""

@@ -23,8 +23,9 @@ from .timetables import IN_TURN, columns_of, schedule_on
 def list_orders(instance: Instance) -> dict[str, IntArray]:
     """Return the orders of the requests from which list schedules are built, by name.
 
-    Each order is a permutation, shape (n,). It sorts the requests by output length, volume or peak
-    memory, each divided by the weight, or by arrival. Ties follow the order of the instance.
+    Each order is a permutation, shape (n,). It sorts the requests by output length, volume (tokens
+    held, summed over rounds) or peak memory, each divided by the weight, or by arrival. Ties follow
+    the order of the instance.
     """
     weight = instance.weights
     keys = {

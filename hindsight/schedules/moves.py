@@ -34,7 +34,7 @@ WAITING_DRAWS, DRAWS_PER_REQUEST = 20, 4
 left out. To remove w requests, a move makes at most w * `DRAWS_PER_REQUEST` more draws."""
 
 TRIED = 8
-"""If requests may be left out: a move draws `TRIED` requests and tries to add those left out."""
+"""Number of draws with which a move looks for requests left out of the schedule, to add them."""
 
 SORTED = 8
 """Moves choose among n requests, which are sorted by start every n // `SORTED` + 1 moves."""
@@ -341,11 +341,11 @@ def _draw_order(work: Work, count: int) -> None:
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
     """Remove the ``count`` requests that a move has drawn from the memory profiles.
 
-    A memory profile has the number of blocks held on a machine in each round. Return two numbers.
-    The first is the sum of the costs of these requests. A cost includes ``weight`` times the price
-    of the memory that the request holds. The second is their earliest start, where the arrival
-    stands for the start of a request that is left out. The removal frees memory only after the
-    round of this number.
+    A memory profile has the number of memory blocks held on a machine in each round. Return two
+    numbers. The first is the sum of the costs of these requests. A cost includes ``weight`` times
+    the price of the memory that the request holds. The second is their earliest start, where the
+    arrival stands for the start of a request that is left out. The removal frees memory only after
+    the round of this number.
     """
     table, removed = work.table, work.removed
     cost, freed = 0.0, table.profiles.shape[1]
@@ -393,10 +393,11 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
     """Put the ``count`` removed requests of a move back, one by one, in the order `Removed.order`.
 
     Stop once the sum of their costs is certain to exceed ``most``, because the costs of the
-    requests put back so far, plus a lower bound on the costs of the others, exceed it. Costs
-    include ``weight`` times the price of the memory that a request holds. The removal of the
-    requests has freed memory only after round ``freed``. Return the number of requests that are
-    back in the memory profiles (blocks held on each machine in each round).
+    requests put back so far, plus a lower bound on the costs of the requests not put back yet,
+    exceed it. Costs include ``weight`` times the price of the memory that a request holds. The
+    removal of the requests has freed memory only after round ``freed``. Return the number of
+    requests that are back in the memory profiles (memory blocks held on each machine in each
+    round).
     """
     requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
@@ -422,8 +423,8 @@ def _undo(work: Work, placed: int, count: int) -> None:
     """Undo a move: put its ``count`` requests back at their old starts, on their old machines.
 
     The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. Their
-    memory at these starts is subtracted from the memory profiles, the blocks held on each machine
-    in each round.
+    memory at these starts is subtracted from the memory profiles, the memory blocks held on each
+    machine in each round.
     """
     removed = work.removed
     for x in range(placed):

@@ -220,7 +220,8 @@ def _redraw_delay(work: Sequence, i: int, kind: int) -> None:
     """
     state, delay = work.state, work.delay
     # A delay above 0 becomes 0 with a probability that depends on the kind of the move. If it does
-    # not become 0, a move of the kind `DELAY` draws a new delay, and others leave it unchanged.
+    # not become 0, a move of the kind `DELAY` draws a new delay, and a move of any other kind
+    # leaves it unchanged.
     if delay[i] > 0 and next_uniform(state) < (0.6 if kind == DELAY else 0.5):
         delay[i] = 0
     elif kind == DELAY:
@@ -261,10 +262,11 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
         moved += at != was or work.machines[PRESENT, i] != work.machines[TRIED, i]
         now, j = at, j + 1
         if in_order:
-            # ``change`` is the change in cost of the requests placed so far. The others start at
-            # ``now`` or later. So they will cost at least ``now`` times ``left``, the sum of their
-            # weights. In the schedule before the move, these others cost ``old``. So
-            # change + left * now - old is a lower bound on the change in cost by the whole move.
+            # ``change`` is the change in cost of the requests placed so far. The requests not
+            # placed yet start at ``now`` or later. So they will cost at least ``now`` times
+            # ``left``, the sum of their weights. In the schedule before the move, they cost
+            # ``old``. So change + left * now - old is a lower bound on the change in cost by the
+            # whole move.
             left -= weight[i]
             old -= weight[i] * was
             fits = change + left * now - old <= most

@@ -29,8 +29,8 @@ SLACK = 5.0
 acceptance threshold plus this number. Unit: mean output length times mean weight."""
 
 LEAST_SHARE = 0.02
-"""Without delays, a move moves a drawn request with probability volume / mean volume, limited to
-LEAST_SHARE .. 1, or draws again. Small requests fit anywhere, so moving them gains less."""
+"""Without delays, a drawn request is moved with probability volume / mean volume, limited to
+LEAST_SHARE .. 1, else another is drawn. Small requests fit anywhere: moving them gains less."""
 
 FIRST_CYCLE = 250_000
 """Moves of each of the first two annealings of `OrderSearch`; the next two have twice as many."""

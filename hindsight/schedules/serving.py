@@ -166,8 +166,9 @@ def _charge(i: int, r: int, run: Run) -> float:
 def _rank(i: int, r: int, t: float, run: Run) -> float:
     """Return the rank of request i at time t (in seconds), after round r.
 
-    Requests of smaller rank are tried first in the choice for a round (see `Rule`). The rank is
-    infinite if the request cannot meet its deadline any more.
+    The rank is the sort key times powers of the machine time that the request needs and of the time
+    until its deadline (see `Rule`). Requests of smaller rank are tried first in the choice for a
+    round. The rank is infinite if the request cannot meet its deadline any more.
     """
     machine, rule = run.machine, run.rule
     done, due = run.done[i], run.due[i]
@@ -383,9 +384,9 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
     """Simulate the requests ``members`` on one machine until all are complete or dropped.
 
     ``members`` are positions in `Run.machine`, ascending. Return the cost of the schedule, and its
-    number of stretches (rows of `Run.table`). The cost is the total latency in seconds, or the
-    number of late requests. The simulation ends early, with an infinite cost, once the cost is
-    certain to exceed ``bound``.
+    number of stretches (rows of `Run.table`). A stretch is a request and consecutive rounds in
+    which it runs. The cost is the total latency in seconds, or the number of late requests. The
+    simulation ends early, with an infinite cost, once the cost is certain to exceed ``bound``.
     """
     machine, late = run.machine, run.late
     active = position = r = written = steps_left = on_time = 0

@@ -67,7 +67,7 @@ class Timetable(NamedTuple):
     starts, machines : int64 array, shape (n,)
         Start of each request, or -1 if it is left out of the schedule, and its machine.
     profiles : int64 array, shape (machines, rounds)
-        Memory profiles. Entry (k, r): blocks that the requests on machine k hold in round r.
+        Memory profiles. Entry (k, r): memory blocks that the requests on machine k hold in round r.
     """
 
     requests: Requests
@@ -80,8 +80,9 @@ class Timetable(NamedTuple):
 def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
     """Add the memory of request i, with start ``at``, to the memory profile of machine k.
 
-    A memory profile has the number of blocks held in each round. If ``sign`` is -1, subtract the
-    memory instead. If ``at`` is -1, the request is left out of the schedule, and nothing changes.
+    A memory profile has the number of memory blocks held in each round. If ``sign`` is -1, subtract
+    the memory instead. If ``at`` is -1, the request is left out of the schedule, and nothing
+    changes.
     """
     if at < 0:
         return
@@ -257,7 +258,7 @@ def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
 
 
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
-    """Return the requests of an instance. Its memory rule says how many tokens a block has.
+    """Return the requests of an instance, and the memory of a machine, in the memory rule's blocks.
 
     ``last`` has the last allowed start of each request, shape (n,), or is None. Without it, the
     cost of a schedule is the sum of weight times start, and no request may be left out. With it,
@@ -282,8 +283,9 @@ def timetable(
 ) -> Timetable:
     """Return a schedule with these starts and machines as a timetable.
 
-    ``shape`` is the shape of its memory profiles, (machines, rounds). They have the number of
-    blocks held on each machine in each round. Requests with start -1 are left out of the schedule.
+    ``shape`` is the shape of its memory profiles, (machines, rounds). The profiles have the number
+    of memory blocks held on each machine in each round. Requests with start -1 are left out of the
+    schedule.
     """
     table = Timetable(requests, starts.copy(), machines.copy(), np.zeros(shape, np.int64))
     place(table, np.arange(len(starts)), 0, len(starts), HOLD)
