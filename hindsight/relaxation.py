@@ -30,13 +30,13 @@ TOLERANCE = 0.01
 """Default relative accuracy of the lower bound at which the method ``"lagrangian"`` stops."""
 
 BUILD_SECONDS_PER_ENTRY = 2e-6
-"""Seconds to build a column of the linear program: a pair of request and start, or a round."""
+"""Seconds to build a column of the linear program: one per (request, start) pair and per round."""
 
 INTERIOR_POINT_FROM = 4_000
 """From this many start variables on, interior point (no crossover) is faster than simplex."""
 
 REDUCED_COST_TOLERANCE = 1e-6
-"""The linear program is extended by later starts if one has a reduced cost below -1 times this."""
+"""Later starts are added to the linear program if any has a reduced cost below -1 times this."""
 
 Method = Literal["auto", "lp", "lagrangian"]
 
@@ -73,7 +73,8 @@ def relax(
     Parameters
     ----------
     problem : Instance or Workload
-        The problem: an instance in rounds, or a workload with its batch time in seconds.
+        The problem: an instance, whose times are in rounds, or a workload, whose times are in
+        seconds.
     time_limit : float or None, default None
         Time limit in seconds.
     method : {"auto", "lp", "lagrangian"}, default "auto"

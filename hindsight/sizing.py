@@ -38,7 +38,7 @@ from instances.progress import shows_progress
 from instances.validation import as_fraction
 
 PROBE_SHARE = 0.25
-"""Share of the time left that one solve gets: for one latency limit, or one number of replicas."""
+"""Share of the time left that the solve for one latency limit or one number of replicas gets."""
 
 WIDTH = 0.01
 """Bisection for a latency limit in seconds ends once (upper - lower) / upper is at most this."""
@@ -246,7 +246,8 @@ def fewest_replicas(
     Parameters
     ----------
     problem : Instance or Workload
-        The requests: an instance in rounds, or a workload with its batch time in seconds.
+        The requests: an instance, whose times are in rounds, or a workload, whose times are in
+        seconds.
     goal : OnTime
         Service level: the limits that a request keeps if it is on time.
     share : float, default 0.99
@@ -281,8 +282,8 @@ def fewest_replicas(
             known[replicas] = found
             if found.lower_bound >= needed:
                 bisection.high = replicas
-            # Requests that are late even if served alone are late with every number of replicas.
-            # If these are so many that too few are left, no number of replicas suffices.
+            # Requests that are late even if served alone are late with every number of replicas. If
+            # fewer than ``needed`` other requests are left, no number of replicas suffices.
             alone = [found.bounds[one].value for one in (ALONE, OWN_TIME) if one in found.bounds]
             hopeless = len(problem) - max(alone, default=0) < needed
             if hopeless:

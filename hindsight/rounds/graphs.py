@@ -63,17 +63,17 @@ class GraphSearch:
 
     def __init__(self, interval: Interval) -> None:
         self._interval, self._is_tried = interval, False
-        # The reach of a path graph is its limit on total latency minus the lower bound from state
-        # prices. ``_reach`` and ``_nodes`` are the reach and the number of nodes of the last graph.
-        # ``_growth`` is the increase of ln(number of nodes) per round of reach. Before the first
-        # graph is built, assumed numbers are used.
+        # The reach of a path graph is its limit on total latency minus the lower bound from prices
+        # of states of requests. ``_reach`` and ``_nodes`` are the reach and the number of nodes of
+        # the last graph. ``_growth`` is the increase of ln(number of nodes) per round of reach.
+        # Before the first graph is built, assumed numbers are used.
         self._reach, self._nodes, self._growth = 0, FIRST_NODES, GROWTH
 
     def nodes(self, reach: float) -> float:
         """Return the expected number of nodes of a path graph with this reach.
 
         The reach is the limit on total latency of the graph's schedules minus the lower bound that
-        state prices prove, in rounds.
+        prices of states of requests prove, in rounds.
         """
         return self._nodes * math.exp(min(100.0, self._growth * (reach - self._reach)))
 

@@ -73,7 +73,7 @@ gain less than path graphs. `MOST_STATES`: most partial schedules at an epoch (t
 for 64 requests, about a gigabyte. For n requests, the limit is 64 / n times this number."""
 
 FEW_REQUESTS = 28
-"""Largest number of requests for which the exact search is likely to close the gap of bounds."""
+"""Largest number of requests for which the exact search is likely to make the bounds equal."""
 
 FEWEST_RUINED = 36
 """Least number of requests for which ruin and recreate runs if there is one machine with memory in
@@ -209,8 +209,8 @@ class TotalLatency:
     def run(self) -> None:
         """Run the methods that fit the problem in turn, until none of them improves the bounds.
 
-        With state prices, two threads and more than `FEW_REQUESTS` requests, the second thread
-        improves schedules all the time.
+        If there are state prices (for small memory limits), two threads and more than
+        `FEW_REQUESTS` requests, the second thread improves schedules all the time.
         """
         interval, states = self._interval, self._has_states
         plain, one = states and self._is_plain, states and self._source.replicas == 1
@@ -308,11 +308,12 @@ class TotalLatency:
     def _improve_prices(self) -> None:
         """Run an ascent in state prices, and record the bound that they prove and the gain.
 
-        The width of an ascent is the number of consecutive epochs (times between two rounds) with
-        equal prices. It is halved during the ascent. At each width, an ascent has twice as many
-        steps as the ascent before. The gain is the increase of the lower bound by the ascent, or
-        the whole bound for the first ascent. Once an ascent gained at most `SETTLED` times the
-        upper bound, no further one runs.
+        A state price is what a request pays in a round, by the tokens that it holds and the rounds
+        that it still runs. The width of an ascent is the number of consecutive epochs (times
+        between two rounds) with equal prices. It is halved during the ascent. At each width, an
+        ascent has twice as many steps as the ascent before. The gain is the increase of the lower
+        bound by the ascent, or the whole bound for the first ascent. Once an ascent gained at most
+        `SETTLED` times the upper bound, no further one runs.
         """
         interval, ascent = self._interval, self._ascent
         if self._ascents and self._gain <= SETTLED * interval.upper_bound:
@@ -366,9 +367,10 @@ class TotalLatency:
     def _search_graphs(self) -> None:
         """Search path graphs, which contain all schedules up to a total latency as paths.
 
-        Path graphs are built once state prices have nearly converged, or if a graph is expected to
-        be small. Prices have converged if the last ascent in them raised the bound by little. The
-        first ascent cannot show this, because its gain is the whole bound.
+        Path graphs are built once state prices (prices of the tokens that requests hold and of
+        their rounds to go) have nearly converged, or if a graph is expected to be small. Prices
+        have converged if the last ascent in them raised the bound by little. The first ascent
+        cannot show this, because its gain is the whole bound.
         """
         interval, graphs, root = self._interval, self._graphs, self._root_bound
         is_settled = not self._is_plain or self._gain <= SETTLED * interval.upper_bound

@@ -14,12 +14,13 @@ the bound of `hindsight.prices.tokens`, with the latency of each start replaced 
 for a request that does not start. *Proof.* The terms of requests on time are at most what they pay,
 and those of late ones at most 1. [] It is evaluated in integers and rounded up.
 
-**Gaps.** If requests arrive far apart, the search removes most of the rounds between them. The
-blocks below are those of `hindsight.prices.idle_gaps`. *Proof that as many are on time.* Take the
-requests of one block that are on time in a schedule, and remove each round after the block's latest
-arrival in which none of them runs. Nothing starts later than before, so all are on time still, and
-they are complete by E. So blocks do not meet. [] With two rounds kept for each round of work, late
-requests fit in their block too, if necessary one after another from E on.
+**Gaps.** If requests arrive far apart, the search removes most of the rounds between them. A block
+is a set of requests between two gaps, and E is its latest arrival plus the sum of its output
+lengths (`hindsight.prices.idle_gaps`). *Proof that as many are on time.* Take the requests of one
+block that are on time in a schedule, and remove each round after the block's latest arrival in
+which none of them runs. Nothing starts later than before, so all are on time still, and they are
+complete by E. So blocks do not meet. [] With two rounds kept for each round of work, late requests
+fit in their block too, if necessary one after another from E on.
 
 **Replicas.** The bound is that of one machine with the memory of all replicas: in rounds every
 schedule of the fleet is also feasible there (`instances.problem.memory_translation.pooled`). The
@@ -382,9 +383,9 @@ class _Late:
         priced, costs = PricedCosts(instance, prices, without_latency(instance)), []
         for i, (arrival, final) in enumerate(zip(instance.arrival_times, last, strict=True)):
             _, own = priced.of(i)
-            # ``own`` has the priced costs of starts up to the last round with a price. At the last
-            # of these starts and at all later ones, the request runs only in rounds without a
-            # price, so they have the same priced cost.
+            # ``own`` has the priced costs of starts (prices of the memory held) up to the last
+            # round with a price. At the last of these starts and at all later ones, the request
+            # runs only in rounds without a price, so they have the same priced cost.
             costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
         return cls(
             prices.denominator, instance.memory_limit * sum(prices.numerators.tolist()), costs
@@ -411,11 +412,12 @@ class _Late:
     def useful(self, arrivals: IntArray, late: int) -> list[IntArray]:
         """Return the starts of each request that a schedule with ``late`` late requests can use.
 
-        The reduced cost of a start is its priced cost minus the term of its request in the lower
-        bound (`_Late`). Let one late request cost ``unit``. The cost of a schedule is at least
-        `value`, the lower bound before rounding, plus the reduced costs of all its starts, none of
-        which is negative. So a start is excluded if `value` plus its reduced cost alone exceeds the
-        cost of ``late`` late requests (reduced-cost fixing).
+        The priced cost of a start is what the request pays for memory. The reduced cost of a start
+        is its priced cost minus the term of its request in the lower bound, min(``unit``, least
+        priced cost of its starts). One late request costs ``unit``. The cost of a schedule is at
+        least `value`, the lower bound before rounding, plus the reduced costs of all its starts,
+        none of which is negative. So a start is excluded if `value` plus its reduced cost alone
+        exceeds the cost of ``late`` late requests (reduced-cost fixing).
 
         Parameters
         ----------

@@ -22,15 +22,16 @@ def open_latency(interval: Interval, start: Any) -> None:
 
     The mean-busy-time bound (`hindsight.prices.volume`) also holds with preemption. Let request i
     produce its k-th token in round r_k, in which it holds s_i + k tokens. Its volume is v_i = sum_k
-    (s_i + k), its mean round is sum_k (s_i + k) r_k / v_i, and its completion C_i is the mean round
-    plus a rest. Add a lower bound on the sum of all mean rounds and a lower bound on the sum of all
-    rests, and subtract the sum of all arrival times: this is the bound on total latency.
+    (s_i + k), and its mean round is sum_k (s_i + k) r_k / v_i. Let its rest be its completion C_i
+    minus its mean round. Add a lower bound on the sum of all mean rounds and a lower bound on the
+    sum of all rests, and subtract the sum of all arrival times: this is the bound on total latency.
 
-    The first one is the least sum of mean rounds if each round may serve any M units of the volumes
-    of requests that have arrived. A preemptive schedule is such a service, because all requests
-    together hold at most M in each round. The second one is the sum of the rests without
-    preemption, where r_k = C_i - o_i + k. With preemption, r_k is at most this, because o_i - k
-    later rounds follow up to C_i. So the mean round is no later, and the rest no smaller.
+    The lower bound on the sum of mean rounds is the least such sum if each round may serve any M
+    units of the volumes of requests that have arrived. A preemptive schedule is such a service,
+    because all requests together hold at most M in each round. The lower bound on the sum of rests
+    is this sum without preemption, where r_k = C_i - o_i + k. With preemption, r_k is at most this
+    number, because request i runs in o_i - k further rounds up to C_i. So the mean round is not
+    later, and the rest is not smaller.
 
     Parameters
     ----------

@@ -92,9 +92,10 @@ def starts_left_by_states(
     Q, W = prices
     s, o, a, _ = relaxed(interval.source).alone().columns
     costs, _ = start_values(Q, s, o, a)
-    # The cost of a start is its latency plus the prices of the request's states. The least cost is
-    # found among the starts up to the last epoch with prices: each later start pays no price and
-    # costs one round of latency more than the start before it.
+    # The cost of a start is its latency plus the prices of the request's states. ``costs`` has the
+    # starts 0 .. T, where T = len(Q): epochs 0 .. T - 1 have prices. Start T pays no price, and
+    # each later start costs one round of latency more than the one before. So the least cost is
+    # found among the starts up to T.
     least = [min(row[start:].tolist()) for row, start in zip(costs, a.tolist(), strict=True)]
     paid = interval.source.replicas * sum(W.tolist())
     slack = SCALE * interval.upper_bound - (sum(least) - paid)

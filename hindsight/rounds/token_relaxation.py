@@ -37,7 +37,7 @@ COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
 
 STEPS = 200
-"""Most ascent steps in a stage. It is doubled after each idle stage (`GAIN`), else reset."""
+"""Most ascent steps in a stage. It is doubled after each idle stage (`GAIN`), otherwise reset."""
 
 GAIN = 0.05
 """A stage of the ascent is idle if it raises the bound by at most GAIN * tolerance * bound."""
@@ -113,20 +113,21 @@ class TokenRelaxation:
     def _first_prices(self) -> FloatArray:
         """Compute the mean-busy-time bound, and return the best of several simple memory prices.
 
-        Memory prices are a price per token in each round. In the volume relaxation, a round serves
-        any M units of the requests' memory. The candidates are the prices of this relaxation, the
-        same prices divided by powers of two, and one equal price for all rounds.
+        Memory prices are a price per token in each round. The volume of a request is the sum over
+        its rounds of the tokens that it holds. In the volume relaxation, a round serves any M units
+        of the volumes, where M is the memory limit. The candidates are the prices of this
+        relaxation, the same prices divided by powers of two, and one equal price for all rounds.
         """
         instance, filling = self.instance, volume.fill_by_volume(self.instance)
         busy = volume.mean_busy_time_bound(instance, filling)
         self._certified = max(busy, instance.total_output_length)
         prices = volume.filling_prices(filling)
         self._offer(prices)
-        # The volume relaxation serves each request's memory in any rounds after its arrival. It
-        # ignores that the request runs for o consecutive rounds. So if requests arrive at different
-        # times, the prices of this relaxation are too high. If all prices are multiplied by one
-        # factor, the bound is a concave function of the factor. So halve the prices as long as the
-        # bound rises.
+        # The volume relaxation serves each request's volume (tokens held, summed over its rounds)
+        # in any rounds after its arrival. It ignores that the request runs for o consecutive
+        # rounds. So if requests arrive at different times, the prices of this relaxation are too
+        # high. If all prices are multiplied by one factor, the bound is a concave function of the
+        # factor. So halve the prices as long as the bound rises.
         while not self.clock.must_stop() and self._offer(prices / 2):
             prices /= 2
         volumes = instance.prompt_lengths + instance.output_lengths / 2
@@ -160,7 +161,8 @@ class TokenRelaxation:
             return
         heat = FIRST_HEAT * float(instance.output_lengths.mean() * instance.weights.mean())
         before, least, idle = self._value, math.inf, 0
-        # The volume relaxation gives first prices of its rounds. Later rounds begin with price 0.
+        # The volume relaxation, in which each round serves any M units of memory, gives first
+        # prices of its rounds. Later rounds begin with price 0.
         prices = np.append(prices, np.zeros(self._rounds))[: self._rounds]
         limit, stop = instance.memory_limit, self.clock.must_stop
         self._dual = tokens.TokenDual(self._classes, limit, self._rounds, must_stop=stop)

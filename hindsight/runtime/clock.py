@@ -13,7 +13,7 @@ from instances.arrays import IntArray
 from instances.ctrl_c import Interruption
 
 SPARE_SECONDS = 0.05
-"""A solve that ends at most so many seconds before its limit counts as ended by the limit."""
+"""A solve that ends at most this many seconds before its limit counts as ended by the limit."""
 
 SLICE_SECONDS = 0.05
 """Time in seconds that a long loop tries to run between two calls of its stop callback."""

@@ -8,11 +8,11 @@ requests. For total latency, annealing runs in a second thread while lower bound
 requests on time, where lower bounds gain more, annealing runs after them.
 
 *Lower bounds on the cost* are first computed without prices. For total latency these are the bounds
-of `hindsight.prices.machines`. For late requests it is the number of requests that are late even
-if a machine serves only them. Then dual ascent finds prices of machine time that use a round's
-length, for the best minorant of the batch time. They are evaluated with outward rounding on finer
-and finer grids (`hindsight.prices.round_lengths`). With deadlines, a late request costs 1 there
-(*Service levels*).
+of `hindsight.prices.machines`. For late requests it is the number of requests that are late even if
+a machine serves only them. Then dual ascent finds prices of machine time that use a round's length,
+for the best minorant (affine lower bound) of the batch time. They are evaluated with outward
+rounding on finer and finer grids (`hindsight.prices.round_lengths`). With deadlines, a late request
+costs 1 there (*Service levels*).
 
 If a batch time has no known minorant, the only lower bound is 0. If memory is not counted in
 tokens, schedules are found for a stricter workload in tokens, then timed and checked by the given
@@ -224,7 +224,8 @@ class _Search:
                 interval.prove(late, OWN_TIME)
         elif self._minorants:
             # If every output were one token, each latency would be a time to first token. So lower
-            # bounds on the total latency of these requests bound the sum of times to first token.
+            # bounds on the total latency with outputs of one token are lower bounds on the sum of
+            # times to first token.
             one_token = workload.replaced(output_lengths=[1] * len(workload))
             first = machine_bounds(one_token, workload.batch_time)
             interval.first_token_bound = rounded_down(max(first.values()) / len(workload))
@@ -250,8 +251,9 @@ class _Search:
         ascent = max(ascents, key=lambda one: one.estimate)
         limited = clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
-        # ``parts``: largest number of pieces into which repeated halving may cut a price cell. With
-        # deadlines, price cells are never halved: shorter cells would give weaker bounds.
+        # ``parts``: largest number of pieces into which repeated halving may cut a price cell
+        # (interval of constant price). With deadlines, price cells are never halved: shorter cells
+        # would give weaker bounds.
         parts = 1 if ascent.deadlines else 64 if limited else 8
         finest = max(FINEST_CELL * ascent.minorant.d0, ascent.horizon / MOST_CELLS)
         finest = max(finest, ascent.cell / parts)
@@ -263,8 +265,8 @@ class _Search:
                 return
             if (ascent.turns - first) % (FINER_TURNS * ascent.subsets):
                 continue
-            # ``lasts``: expected seconds of the next `FINER_TURNS` passes with halved price cells.
-            # They take about three times as long as the last ones.
+            # ``lasts``: expected seconds of the next `FINER_TURNS` passes with halved price cells
+            # (intervals of constant price). They take about three times as long as the last ones.
             lasts = 3 * (clock.seconds() - began)
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached, began = ascent.estimate, clock.seconds()
@@ -293,10 +295,12 @@ class _Search:
             allowed = (deadlines.end - workload.arrival_times)[is_open]
             wide = float(np.median(allowed)) / LEVEL_CELLS
         # Price cells (intervals of constant price) are at least 2 d0 long, where d0 is the seconds
-        # of a round without tokens. A share gamma of the price of a cell is charged for memory and
-        # work. The rest is charged for work alone, or for work and for taking part in rounds. If a
-        # round extends over cells of different gamma, the lower bound counts only the least payment
-        # that these gammas allow for the round. So shorter cells would give weaker bounds.
+        # of a round without tokens. The work of a request is the seconds that its tokens add to a
+        # round. A share gamma of the price of a cell is charged for memory and work. The share 1 -
+        # gamma has two parts: one is charged for work alone, the other for work and for taking part
+        # in rounds. If a round extends over cells of different gamma, the lower bound counts only
+        # the least payment that these gammas allow for the round. So shorter cells would give
+        # weaker bounds.
         shortest = math.ceil(math.log2(2 * minorant.d0))
         cell = 2.0 ** max(round(math.log2(max(wide, horizon / MOST_CELLS))), shortest)
         return RoundLengthAscent(schedule, minorant, horizon, cell, deadlines)
