@@ -79,7 +79,7 @@ def solve(  # noqa: PLR0913
     Parameters
     ----------
     problem : Instance or Workload
-        An instance counts time in rounds, a workload with a batch time in seconds.
+        An instance counts time in rounds. A workload counts time in seconds, and has a batch time.
     time_limit : float or None, default None
         Time limit in seconds for the whole solve, or None.
     goal : {"latency", "makespan"} or OnTime or Tail, default "latency"

@@ -58,13 +58,13 @@ FINEST_STEP, COARSEST_STEP = 1024, 16
 """Steps of time grids: from d0 / FINEST_STEP to COARSEST_STEP * d0 (d0: overhead of a round)."""
 
 SPREADS = (1.05, 2.0)
-"""Least and largest ``spread`` of `PricedValues`: ratio of (round length - d0) within one bound."""
+"""Least and largest ``spread`` of `PricedValues`. Larger ones give weaker bounds in less time."""
 
 FULL_SIZE = 20_000
 """A `PathProof` with this many integers, in it and in its instance, may use the full limits."""
 
 LEAST_SIZE = 100
-"""A `PathProof` with fewer integers has the same limits as one with this number (`part_of`)."""
+"""With fewer integers than this, a `PathProof` may use as much as with this number (`part_of`)."""
 
 
 def part_of(limit: int, size: int) -> int:

@@ -119,7 +119,8 @@ class OtherRequests:
         tau : int
             The epoch.
         prices : int64 array, shape (M + 1, M + 1)
-            Price Q(tau, m, r) of a request that holds m tokens and still runs for r rounds.
+            Price Q(tau, m, r) of a request that holds m tokens and still runs for r rounds. M is
+            the memory limit.
         left : int16 array, shape (followed, bases)
             Rounds that each followed request still runs from epoch tau + 1 on, or 0 if it is not
             active then. Each column is one base of the graph of paths: a record of the followed
@@ -143,9 +144,9 @@ class OtherRequests:
         # ``left``: the followed requests that are active at epoch tau + 1, with their remaining
         # rounds. `longest` is the largest r among the priced states (m, r) in which other requests
         # may be. For each base, k is the number of its requests with more than `longest` remaining
-        # rounds at epoch tau, and S is the sum of the tokens that they hold. `later` has
-        # k (M + 1) + S for each base, the position of V(k, S) in a table V. V(k, S) is the largest
-        # total price that the other requests can add to these k requests.
+        # rounds at epoch tau, and S is the sum of the tokens that they hold. With M the memory
+        # limit, `later` has k (M + 1) + S for each base, the position of V(k, S) in a table V. V(k,
+        # S) is the largest total price that the other requests can add to these k requests.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
         # A base (column of ``left``) is a set of followed requests, those whose runs the graph of

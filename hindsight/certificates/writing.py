@@ -64,7 +64,7 @@ SEARCH_STATES = 500_000
 """Most partial schedules in a search of a certificate. Checking this many takes a minute."""
 
 BITS = 16
-"""Bits of the largest price in a certificate in seconds. Rounding lowers bounds by <= 0.01 %."""
+"""Bits to which the largest price of a certificate in seconds is rounded. Bounds lose <= 0.01 %."""
 
 WORK_PER_SECOND = 2 * 10**8
 """Number of array entries visited in about one second by the check of a bound in seconds."""

@@ -5,8 +5,9 @@ requests, the memory that active ones will hold in each later round (the *profil
 far, sum over started i of t_i + o_i - a_i, and a lower bound on the total latency of every
 completion. Bounds are int64 in units of 1 / `SCALE`.
 
-**Bound.** For epoch prices Q(tau, m, r) >= 0 and capacities W_tau (no configuration has a total
-Q(tau, .) above W_tau), every feasible schedule satisfies
+**Bound.** Let Q(tau, m, r) >= 0 be the price at epoch tau of a request that has used m tokens and
+has r rounds to go, and W_tau a capacity, at least the largest total price of requests that fit into
+memory together. Then every feasible schedule satisfies
 
     SCALE * TEL = sum_i P_i(t_i) - sum_tau W_tau
                   + sum_tau [ W_tau - sum over active i of Q(tau, state of i) ],
@@ -41,8 +42,8 @@ from instances.arrays import IntArray, RequestColumns
 Keys = npt.NDArray[np.uint64]
 
 MOST_SETS = 1_000_000
-"""Most children of a state: different sets of requests that may start at its epoch. The search
-gives up if there are more, because enumerating them takes a second and cannot be interrupted."""
+"""Most sets of requests that may start next in a state, a partial schedule. The search gives up if
+there are more, because enumerating them takes a second and cannot be interrupted."""
 
 
 class Layer(NamedTuple):
@@ -259,8 +260,8 @@ def _find(key: Any, search: Expansion) -> tuple[int, int]:
     while table[slot] > 0:
         v = table[slot] - 1
         if keys[v] == key:
-            # Compare state v with the child entry by entry, because creating views of their rows
-            # would take longer.
+            # Compare state v with the child (both are partial schedules) entry by entry, because
+            # creating views of their rows would take longer.
             i, k = 0, 0
             while i < n and (starts[v, i] < 0) == (child.starts[i] < 0):
                 i += 1
@@ -335,8 +336,8 @@ def _next_candidate(k: int, count: int, least: int, budget: int, search: Expansi
     ``count`` if there is none. A candidate may start under three conditions. If it has a twin (a
     request of equal lengths that must not start later), the twin has started. It fits in memory.
     And ``least``, the lower bound on total latency of the child, plus the candidate's regret, the
-    rise of this bound if it starts, is at most ``budget``. These three numbers are in units of 1 /
-    SCALE rounds.
+    rise of this bound if it starts, is at most ``budget``, the largest total latency that is
+    searched. These three numbers are in units of 1 / SCALE rounds.
     """
     child, twin = search.child, search.twin
     while k < count:
@@ -385,10 +386,11 @@ def _emit(count: int, cost: int, bound: int, search: Expansion) -> int:
 def _price_epoch(tau: int, search: Expansion) -> None:
     """Write the drift, regret and weight of each request at epoch tau to ``search.child``.
 
-    Epoch tau is the time between rounds tau and tau + 1. The drift is the rise of the lower bound
-    on total latency if the request does not start at tau. The regret is the rise if it starts at
-    tau. The weight is the price of its state (tokens held, rounds to go) at tau if it starts at
-    tau. All are in units of 1 / SCALE rounds.
+    ``search.child`` is the partial schedule that is being extended. Epoch tau is the time between
+    rounds tau and tau + 1. The drift is the rise of the lower bound on total latency if the request
+    does not start at tau. The regret is the rise if it starts at tau. The weight is the price of
+    its state (tokens held, rounds to go) at tau if it starts at tau. All are in units of 1 / SCALE
+    rounds.
     """
     (s, o, _, _), (Q, _, P, u), child = search.requests, search.prices, search.child
     T = Q.shape[0]
@@ -463,11 +465,11 @@ def expand(
     the requests that have arrived and fit in memory with the running ones.
 
     No request is added to a set if it would not fit in memory, or if the lower bound on total
-    latency would then exceed ``budget``, in units of 1 / SCALE rounds (rule *fixing* of
-    `hindsight.exact.states`). Children are left out if their lower bound exceeds the budget.
-    Children with the same started requests, which hold equally many tokens in each later round, are
-    merged through a hash table. When the call begins, ``search.following`` and the hash table have
-    ``count`` children.
+    latency would then exceed ``budget``, the largest total latency that is searched, in units of 1
+    / SCALE rounds (rule *fixing* of `hindsight.exact.states`). Children are left out if their lower
+    bound exceeds the budget. Children with the same started requests, which hold equally many
+    tokens in each later round, are merged through a hash table. When the call begins,
+    ``search.following`` and the hash table have ``count`` children.
 
     Once the call has visited ``patience`` children, it completes the present state and ends.
 

@@ -169,8 +169,9 @@ class StateSearch:
         Parameters
         ----------
         prices : int64 array
-            Prices Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE rounds. Q[tau, m, r] is
-            the price at epoch tau of a request that holds m tokens and has r rounds to go.
+            Prices Q >= 0, shape (T, M + 1, M + 1), in units of 1 / SCALE rounds, with M the memory
+            limit. Q[tau, m, r] is the price at epoch tau of a request that holds m tokens and has r
+            rounds to go.
         capacities : int64 array
             Capacity W of each epoch, shape (T,), in units of 1 / SCALE rounds: at least the largest
             total price of requests that run together, as computed by

@@ -278,8 +278,8 @@ def expand_states(
     first: each request that may run (candidate) is first included if it fits, then excluded. The
     gain of a candidate is the decrease of the lower bound on total latency if it runs. A branch of
     the enumeration ends if the gains of all remaining candidates cannot reduce this bound to
-    ``task.budget`` or less. Return the number of children in ``found`` after the call, or -1 if the
-    arrays are full.
+    ``task.budget``, the largest total latency that is searched, or less. Return the number of
+    children in ``found`` after the call, or -1 if the arrays are full.
     """
     candidates, size, gain, rest, chosen, runs, _ = task.choice
     for state in range(begin, min(end, len(states.progress))):
@@ -289,10 +289,11 @@ def expand_states(
         need = base - task.budget
         depth, room, gained = 0, task.requests.memory_limit, 0
         while True:
-            # The gain of a candidate is the decrease of the lower bound on total latency if it
-            # runs. If no request runs, this lower bound is ``base``. The gains must add up to
-            # ``need`` or more, so that the lower bound is within the budget. Include each next
-            # candidate that fits, while the gains of included and remaining candidates suffice.
+            # The gain of a candidate, a request that may run next, is the decrease of the lower
+            # bound on total latency if it runs. If no request runs, this lower bound is ``base``.
+            # The gains must add up to ``need`` or more, so that the lower bound is within the
+            # budget. Include each next candidate that fits, while the gains of included and
+            # remaining candidates suffice.
             while depth < total and gained + rest[depth] >= need:
                 chosen[depth] = _may_run(depth, room, state, states.progress, task)
                 if chosen[depth]:
@@ -305,8 +306,8 @@ def expand_states(
                 count = _add_child(count, bound, state, states, task, found, slots)
                 if count < 0:
                     return -1
-            # Return to the candidate that was included last in the set of requests to run, and
-            # exclude it.
+            # Return to the candidate (request that may run next) that was included last in the set
+            # of requests to run, and exclude it.
             depth -= 1
             while depth >= 0 and not chosen[depth]:
                 depth -= 1

@@ -266,10 +266,11 @@ class Tracking(NamedTuple):
 def _add_node(split: Split, h: int, mask: Any, cost: int, parent: int, count: int) -> None:
     """Write a copy of graph node h, as entry ``count`` of the arrays ``split``.
 
-    A copy stands for all paths to the node that have started the same *tracked* requests. Each
-    tracked request has a bit in ``mask``, which is 1 if the paths have started it. ``cost`` is the
-    least cost of such a path. ``parent`` is the copy from which a path reaches this copy by a start
-    at the same epoch (time between two rounds), or -1 if there is none.
+    A copy stands for all paths to the node that have started the same *tracked* requests: it
+    records which of these have been started. Each tracked request has a bit in ``mask``, which is 1
+    if the paths have started it. ``cost`` is the least cost of such a path. ``parent`` is the copy
+    from which a path reaches this copy by a start at the same epoch (time between two rounds), or
+    -1 if there is none.
     """
     split.old[count], split.masks[count], split.costs[count] = h, mask, cost
     split.parents[count], split.later[count] = parent, -1
@@ -317,9 +318,9 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
     cost = split.costs[x] + track.arcs[g]
     if h < 0 or track.value[h] >= FAR or cost + track.value[h] > track.budget:
         return count
-    # Look for the copy of node h with the same started requests as copy x. The list of copies of a
-    # node is short: it has one entry for each set of tracked requests that paths to the node have
-    # started.
+    # Look for the copy of node h that records the same started requests as copy x. The list of
+    # copies of a node is short: it has one entry for each set of tracked requests that paths to the
+    # node have started.
     y = split.heads[h]
     while y >= 0 and split.masks[y] != split.masks[x]:
         y = split.linked[y]
@@ -339,12 +340,13 @@ def _go_on(graph: PathGraph, track: Tracking, split: Split, x: int, count: int) 
 def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
     """Copy each graph node once for each set of tracked requests that paths to the node started.
 
-    An epoch is the time between two rounds. Tracked requests are those with a bit in
-    ``track.bits``. A copy is made only for paths that have started no tracked request twice and
-    cost at most ``track.budget``. Other paths are no schedules within the limit on total latency. A
-    copy is marked as not alive, and gets no arcs, if its paths have passed the last epoch at which
-    an arc starts some tracked request, but have not started this request. The copies are written to
-    ``split``. Return their number, or -1 if the arrays are full.
+    An epoch is the time between two rounds. Tracked requests, those with a bit in ``track.bits``,
+    are those of which copies record whether they have been started. A copy is made only for paths
+    that have started no tracked request twice and cost at most ``track.budget``. Other paths are no
+    schedules within the limit on total latency. A copy is marked as not alive, and gets no arcs, if
+    its paths have passed the last epoch at which an arc starts some tracked request, but have not
+    started this request. The copies are written to ``split``. Return their number, or -1 if the
+    arrays are full.
     """
     value, budget = track.value, track.budget
     last, count = len(value) - 1, 1
@@ -353,8 +355,9 @@ def split_nodes(graph: PathGraph, track: Tracking, split: Split) -> int:
         x = split.heads[g]
         need = track.required[graph.epochs[g]]
         while x >= 0:
-            # ``missing`` has one bit for each tracked request that no arc starts at this epoch
-            # (time between two rounds) or later, and that the paths to copy x have not started.
+            # Copies of nodes record which tracked requests have been started. ``missing`` has one
+            # bit for each tracked request that no arc starts at this epoch (time between two
+            # rounds) or later, and that the paths to copy x have not started.
             missing = need & ~split.masks[x]
             if value[g] < FAR and split.costs[x] + value[g] <= budget and missing == 0:
                 split.alive[x] = True

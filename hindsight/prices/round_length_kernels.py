@@ -198,9 +198,9 @@ def _fill_paid(block: _Block, run: _Run, low: int, own: IntArray, model: Model) 
 def _add_paid(block: _Block, run: _Run, low: int, own: IntArray, answer: Answer) -> None:
     """Add derivatives by the integrals of prices to ``answer``, and set ``run.paid`` to 0.
 
-    Before the call, ``run.paid`` has the derivatives of a cost by the entries that `_fill_paid`
-    writes. These entries are linear in the integrals ``until`` and ``levies`` of `Model`, so the
-    chain rule gives the derivatives by ``until`` and ``levies``.
+    Before the call, ``run.paid`` has the derivatives of a cost by the integrals of payments that
+    `_fill_paid` writes. These integrals are linear in the integrals ``until`` and ``levies`` of
+    `Model`, so the chain rule gives the derivatives by ``until`` and ``levies``.
     """
     for x in range(low, run.width + 1):
         at, paid = run.begin + x, run.paid[x, 0]

@@ -365,10 +365,11 @@ class PricedValues:
     ) -> bool:
         """Raise ``values`` to the lower bounds on V_i that `of` computes, request by request.
 
-        ``values`` has a lower bound on the V_i of each request. ``order`` has indices of requests
-        in the order in which their bounds are computed. ``allowance`` has a number of seconds for
-        each request, as in `of`. Return False if ``must_stop`` returned True before the end. A
-        request whose bound is not computed by then keeps its value.
+        V_i is the least latency plus payments of request i. ``values`` has a lower bound on it for
+        each request. ``order`` has indices of requests in the order in which their bounds are
+        computed. ``allowance`` has a number of seconds for each request, as in `of`. Return False
+        if ``must_stop`` returned True before the end. A request whose bound is not computed by then
+        keeps its value.
         """
 
         def evaluate(part: IntArray) -> None:

@@ -59,7 +59,7 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     ----------
     prices : int64 array
         Prices Q[tau, m, r] >= 0, shape (T, M + 1, M + 1). They are 0 for states in which no request
-        can be.
+        can be. M is the memory limit.
     copies : int64 array
         Number of requests that can be in each state (m, r) at the same time, shape (M + 1, M + 1),
         see `hindsight.prices.state_tables.state_copies`.
@@ -145,7 +145,7 @@ class StatePrices(Proof):
     ----------
     prices : int64 array, shape (T, M + 1, M + 1)
         Price Q[tau, m, r] >= 0 that a request pays for being in state (m, r) at epoch tau, in units
-        of 1 / ``scale`` rounds of latency.
+        of 1 / ``scale`` rounds of latency. M is the memory limit in tokens.
     scale : int
         Denominator of the prices.
     """

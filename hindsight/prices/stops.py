@@ -152,9 +152,9 @@ def heaviest_sets(prices: PreemptivePrices, requests: RequestColumns) -> IntArra
     """Return the largest total price K_r of requests that may run together, for each round r.
 
     A request that runs in round r pays the price of the tokens that it holds. All these requests
-    together hold at most M tokens. The result has an entry for r = 0 .. T, and K_0 is 0. If prices
-    are given as prices lambda_r per token, the result has M lambda_r instead, an upper bound on
-    K_r.
+    together hold at most M tokens, the memory limit. The result has an entry for r = 0 .. T, and
+    K_0 is 0. If prices are given as prices lambda_r per token, the result has M lambda_r instead,
+    an upper bound on K_r.
     """
     table, limit = prices.numerators, requests.memory_limit
     if prices.is_linear:
@@ -289,8 +289,8 @@ def set_shares(
             slope = max(slope, table[r, m] / m)
         if slope == 0.0:
             continue
-        # Raise the temperature so far that slope * M / temperature is at most 600. All exponents
-        # below are then at least -600, so that no weight underflows.
+        # Raise the temperature so far that slope * (memory limit) / temperature is at most 600. All
+        # exponents below are then at least -600, so that no weight underflows.
         warm = max(heat, slope * limit / 600.0)
         for m in range(limit + 1):
             weight[m] = np.exp((table[r, m] - slope * m) / warm)

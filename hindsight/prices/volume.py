@@ -196,9 +196,9 @@ def makespan_lower_bound(instance: Instance) -> int:
 
     It is the largest of the following numbers. A request of arrival a and output length o completes
     at a + o or later. For every arrival time a, the requests that arrive at a or later hold all
-    their tokens in rounds after a, at most M tokens per round. Over all its rounds, a request of
-    prompt length s holds s o + o (o + 1) / 2 tokens, its volume. So the makespan is at least
-    a + ceil(sum of these volumes / M).
+    their tokens in rounds after a, at most M tokens per round, with M the memory limit. Over all
+    its rounds, a request of prompt length s holds s o + o (o + 1) / 2 tokens, its volume. So the
+    makespan is at least a + ceil(sum of these volumes / M).
     """
     instance.require_tokens()
     bound = volume = 0
@@ -213,9 +213,10 @@ def transportation_bound(instance: Instance) -> int:
     """Return the lower bound on total latency that the cheapest flow of volumes to rounds proves.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. The network has
-    an arc from each request to each round after its arrival, and from each round, which serves up
-    to M units, to the sink. A unit of volume served in round r costs r * (weight of the request) /
-    (volume of the request). The flow is computed exactly, by network simplex.
+    an arc from each request to each round after its arrival, and from each round to the sink. A
+    round serves up to M units, with M the memory limit. A unit of volume served in round r costs r
+    * (weight of the request) / (volume of the request). The flow is computed exactly, by network
+    simplex.
 
     Raises
     ------
@@ -281,13 +282,13 @@ def _rounds(instance: Instance) -> int:
     """Return the number of a round after which the cheapest flow of volumes serves nothing.
 
     The volume of a request is the sum over its rounds of the tokens that it holds. A round serves
-    at most M units of volume, and at most s + o units (prompt plus output length) of one request.
-    Let a request be served in round r. Each round after the last arrival and before r is full, or
-    serves s + o units of this request: otherwise a unit could move from r to that round, which
-    costs less. Round r serves a unit too. So the rounds before r serve less than the sum of all
-    volumes, and fewer than ceil(sum / M) of them are full. They also serve less than the volume of
-    the request, which is at most o (s + o), so fewer than o of them serve s + o units of it.
-    Together, r is at most the last arrival + ceil(sum / M) + o.
+    at most M units of volume (the memory limit), and at most s + o units (prompt plus output
+    length) of one request. Let a request be served in round r. Each round after the last arrival
+    and before r is full, or serves s + o units of this request: otherwise a unit could move from r
+    to that round, which costs less. Round r serves a unit too. So the rounds before r serve less
+    than the sum of all volumes, and fewer than ceil(sum / M) of them are full. They also serve less
+    than the volume of the request, which is at most o (s + o), so fewer than o of them serve s + o
+    units of it. Together, r is at most the last arrival + ceil(sum / M) + o.
     """
     served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     return int(instance.arrival_times.max()) + served + int(instance.output_lengths.max())

@@ -52,8 +52,8 @@ def record_of(
         An entry of the library.
     result : Result or dict
         Result for the instance and goal of the entry; for `OnTime`, with ``late="serve"``. Or a
-        certificate, as `read_certificate` returns it. One in seconds has no schedule, so the record
-        gets that of ``known``.
+        certificate, as `read_certificate` returns it. A certificate in seconds has no schedule, so
+        the record gets the schedule of ``known``.
     known : Record or None, default None
         The present record of the entry. None if there is none.
     method : str, default "solve"

@@ -130,10 +130,11 @@ class GraphSearch:
 
         An epoch is the time between two rounds. The paths of a graph contain all schedules whose
         total latency is at most the limit. The nodes of a finer graph record the starts of more
-        requests. ``prices`` are the prices Q of states of requests and the epoch capacities W, as
-        for `run`, and ``root`` is the bound that they prove. ``limit`` is the limit on total
-        latency, in rounds. ``room`` is the largest number of nodes that fit into memory. Return
-        False if memory or time did not suffice.
+        requests. ``prices`` are the prices Q of states of requests and the capacities W of epochs
+        (largest total prices of requests that fit in memory), as for `run`, and ``root`` is the
+        bound that they prove. ``limit`` is the limit on total latency, in rounds. ``room`` is the
+        largest number of nodes that fit into memory. Return False if memory or time did not
+        suffice.
         """
         interval = self._interval
         room = min(room, int(max(LEAST_ROOM, ROOM * self.nodes(limit - root))))

@@ -217,9 +217,10 @@ class _OnTime:
         """Bound the number of late requests by volumes, and build five schedules.
 
         The volume of a request is the sum over its rounds of the tokens that it holds. The requests
-        on time hold at most M tokens in each round, so the sum of their volumes is at most M times
-        the number of rounds. At most as many requests are on time as those of the smallest volumes
-        for which this holds. This bound takes little time, unlike one from prices.
+        on time hold at most M tokens (the memory limit) in each round, so the sum of their volumes
+        is at most M times the number of rounds. At most as many requests are on time as those of
+        the smallest volumes for which this holds. This bound takes little time, unlike one from
+        prices.
 
         Each schedule places the requests in ascending order of a key. The five keys of a request
         are its volume, its last start on time, its arrival, its volume divided by the rounds from

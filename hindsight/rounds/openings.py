@@ -27,11 +27,11 @@ def open_latency(interval: Interval, start: Any) -> None:
     sum of all rests, and subtract the sum of all arrival times: this is the bound on total latency.
 
     The lower bound on the sum of mean rounds is the least such sum if each round may serve any M
-    units of the volumes of requests that have arrived. A preemptive schedule is such a service,
-    because all requests together hold at most M in each round. The lower bound on the sum of rests
-    is this sum without preemption, where r_k = C_i - o_i + k. With preemption, r_k is at most this
-    number, because request i runs in o_i - k further rounds up to C_i. So the mean round is not
-    later, and the rest is not smaller.
+    units of the volumes of requests that have arrived, with M the memory limit. A preemptive
+    schedule is such a service, because all requests together hold at most M in each round. The
+    lower bound on the sum of rests is this sum without preemption, where r_k = C_i - o_i + k. With
+    preemption, r_k is at most this number, because request i runs in o_i - k further rounds up to
+    C_i. So the mean round is not later, and the rest is not smaller.
 
     Parameters
     ----------

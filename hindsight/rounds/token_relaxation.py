@@ -52,7 +52,7 @@ SETTLED = 1e-6
 """A stage ends once a step raises the bound by less than SETTLED * tolerance * bound."""
 
 LARGEST_DENOMINATOR = 2**34
-"""Largest denominator of rounded prices. Prices are about 1 / M, so rounding costs little."""
+"""Largest denominator of rounded prices. Prices are near 1 / (memory limit), so it costs little."""
 
 
 class TokenRelaxation:

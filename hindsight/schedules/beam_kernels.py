@@ -465,8 +465,8 @@ def _write_child(beam: Beam, children: Beam, slot: int, search: Search) -> None:
         placed[rank % window] = 0
         rank += 1
     states[slot, FIRST] = rank
-    # Copy the requests of the parent that still run after round ``start``, the start of request i.
-    # They are sorted by end (last round). Insert request i among them.
+    # Copy the requests of the parent (partial schedule x) that still run after round ``start``, the
+    # start of request i. They are sorted by end (last round). Insert request i among them.
     over = _ends_until(beam.ends, x, running, start)
     y, end = running - over, start + requests.output[i]
     states[slot, RUNNING] = y + 1

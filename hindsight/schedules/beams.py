@@ -147,8 +147,9 @@ def _keep(beam: Beam, requests: RankedRequests, kept: IntArray) -> bool:
 def _ranked(instance: Instance, order: IntArray, settings: BeamSettings) -> RankedRequests:
     """Return the requests in order of rank (place in ``order``), and a fluid relaxation of them.
 
-    The fluid relaxation is a single server that serves the requests one after another, in this
-    order, with the memory limit as its tokens per round.
+    The fluid relaxation is a single server that serves the volumes of the requests (tokens held,
+    summed over rounds) one after another, in this order. Per round it serves as many units of
+    volume as the memory limit has tokens.
     """
     prompt, output, arrival = (column[order] for column in instance.columns[:3])
     volume, moment = (column[order] for column in memory_moments(instance))

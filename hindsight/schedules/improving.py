@@ -319,9 +319,9 @@ class Improvement:
         """Return the sort keys, shape (n,), of the order of requests that ``ranking`` names.
 
         "volume": mean round in which the volume relaxation serves a request. In it, each round
-        serves at most M units of volume (tokens times rounds), those of the smallest requests
-        first. "start": start in the best schedule. "relaxation": expected start in the linear
-        relaxation.
+        serves at most M units of volume (tokens times rounds), with M the memory limit, those of
+        the requests of smallest volume first. "start": start in the best schedule. "relaxation":
+        expected start in the linear relaxation.
         """
         if ranking == "start":
             return np.asarray(self._interval.schedule.start_times, dtype=np.float64)

@@ -11,7 +11,8 @@ request that does not fit may replace a chosen request that uses less memory (`R
 
 If a rule *reserves* memory, the machine never preempts a request: a request starts only if it fits
 with all running ones for its whole run. Otherwise a request that does not run leaves the KV cache,
-and its tokens are swapped out, or recomputed later. Requests that must be late are dropped.
+and its tokens are swapped out, or recomputed later. Requests that cannot meet their deadlines any
+more are dropped.
 
 After a round, the same requests run again until a request arrives, completes, fits from then on, or
 does not fit any more. Between these events no decision is needed: running lowers the rank of a
@@ -77,7 +78,7 @@ class Rule(NamedTuple):
         smaller ``fill`` is, the less the rank matters. If ``reserves`` is True, ``fill`` must be 0.
     token : float
         Factor on the seconds per processed token in the machine seconds that a request still needs.
-        The larger it is, the later are long prompts.
+        The larger it is, the later long prompts are processed.
     """
 
     charge: float = 1.0

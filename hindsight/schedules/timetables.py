@@ -164,11 +164,13 @@ HOLD, SEARCH, IN_TURN = range(3)
 def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -> None:
     """Add the requests ``order[first:last]`` to the memory profiles of a timetable, in place.
 
-    With `HOLD`, each request keeps its start, and the profiles must not hold it yet.
+    A memory profile has the number of memory blocks held on a machine in each round. With `HOLD`,
+    each request keeps its start, and the profiles must not include its memory yet.
 
     Otherwise each request takes the first start that ``mode`` allows, on any machine, at which it
-    fits with all others in the profiles. If the profiles already hold the request at an old start,
-    its memory there is removed first. A request without a feasible start gets start -1.
+    fits with all other requests in the profiles. If the profiles already include the memory of the
+    request at an old start, this memory is removed first. A request without a feasible start gets
+    start -1.
     """
     requests, starts, machines, profiles = table
     for x in range(first, last):

@@ -324,9 +324,10 @@ class _Search:
             # The least cost of a request from time t on is computed for each grid point t from its
             # arrival until ``allowance`` seconds later, which is shortly after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
-        # Compute a lower bound on the least cost V_i of each request i, with its payments, in order
-        # of output length. A finer grid raises each bound by about the same share. But a bound
-        # takes longer to compute for a long output, so short outputs come first.
+        # For each request, in order of output length, compute a lower bound on its least latency
+        # plus payments (or on its least cost with deadlines). A finer grid raises each bound by
+        # about the same share. But a bound takes longer to compute for a long output, so short
+        # outputs come first.
         order = np.argsort(workload.output_lengths, kind="stable")
         for step, size, spread in grids(minorant, prices):
             if float(a.max()) > LATEST * step:
