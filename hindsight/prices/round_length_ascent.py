@@ -293,7 +293,8 @@ class RoundLengthAscent:
     def _turn(self, should_stop: Callable[[], bool], pool: Executor) -> bool:
         """Compute the least costs V_i of one subset of the requests, and take a step of the ascent.
 
-        Return False if ``should_stop`` returned True before the step.
+        V_i is the least latency plus payments of request i. Return False if ``should_stop``
+        returned True before the step.
         """
         now = price, gamma, attendance, part = self._now()
         eta = price * (1 - gamma) * attendance

@@ -305,8 +305,8 @@ def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
 def approximate_values(requests: Requests, goals: Goals, model: Model, answer: Answer) -> None:
     """Write the least costs V_i of requests to ``answer``, and add the derivatives of their sum.
 
-    V_i is the latency plus payments, computed on a time grid. It is approximate, so it proves no
-    bound.
+    V_i is the least latency plus payments of request i, computed on a time grid. It is approximate,
+    so it proves no bound.
     """
     h = model.step
     widest = int(goals.allowance.max() / h) + 4

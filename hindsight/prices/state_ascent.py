@@ -74,7 +74,7 @@ VALUED_EVERY = 10
 gradient. The other evaluations leave out states in which hardly any request is expected."""
 
 HEATS, RATES = (0.3, 0.1), (0.2, 0.02)
-"""First and last temperature of start weights; first and last step size of Adam. Unit: rounds."""
+"""First and last temperature of Gibbs weights of starts, and step size of Adam. Unit: rounds."""
 
 CONFIGURATION_HEAT, COLDEST, HOTTEST = 0.3, 0.01, 0.05
 """Temperature of weights of configurations (sets of states that fit into memory together): its

@@ -118,10 +118,10 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
     """Return the cost P[i, t] of each start t, and the least cost u[i, t] from then on.
 
     P[i, t] is the latency of request i if it starts at t, plus the prices Q of the states that it
-    passes through. It is computed for t = 0 .. T, also before the arrival a_i. u[i, t] is the least
-    P[i, t'] over the starts t' = max(t, a_i) .. T. Entries with a_i > T have no meaning. Both are
-    int64 in units of 1 / SCALE rounds, shape (n, T + 1). ``s`` and ``o`` are prompt and output
-    lengths.
+    passes through. It is computed for t = 0 .. T, also before the arrival a_i. T is the number of
+    epochs (times between two rounds) with prices. u[i, t] is the least P[i, t'] over the starts t'
+    = max(t, a_i) .. T. Entries with a_i > T have no meaning. Both are int64 in units of 1 / SCALE
+    rounds, shape (n, T + 1). ``s`` and ``o`` are prompt and output lengths.
     """
     T = len(Q)
     starts = np.arange(T + 1)
@@ -167,7 +167,8 @@ class StatePrices(Proof):
     def check_shape(self, instance: Instance) -> None:
         """Raise InvalidValueError unless prices are >= 0 and have shape (T, M + 1, M + 1).
 
-        M is the memory limit of the instance. T, the number of epochs, may be any number.
+        M is the memory limit of the instance. T, the number of epochs (times between two rounds),
+        may be any number.
         """
         states = (instance.memory_limit + 1, instance.memory_limit + 1)
         if self.prices.ndim != 3 or self.prices.shape[1:] != states:

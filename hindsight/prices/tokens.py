@@ -41,7 +41,7 @@ PRICE_BITS = 10
 """Number of binary digits that rounding keeps of a price of 1 / (memory limit) per token."""
 
 INT64_HEADROOM = 2**61
-"""Upper limit of (cost of a start) * (denominator of prices). int64 holds the sum of a few."""
+"""Upper limit of (cost of a start) * (denominator of prices), so that int64 holds sums of them."""
 
 MOST_PRICES = 300_000
 """Largest number of variables of `TokenDual`: L-BFGS-B stores about fifty numbers for each."""
