@@ -112,7 +112,8 @@ class OtherRequests:
     def set_epoch(self, tau: int, prices: Ints, left: Shorts) -> None:
         """Set the prices of an epoch, and the followed requests that run on to the next epoch.
 
-        Epoch tau is the time between rounds tau and tau + 1.
+        Epoch tau is the time between rounds tau and tau + 1. Followed requests are those whose runs
+        the graph of paths records.
 
         Parameters
         ----------

@@ -345,9 +345,10 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
         f = arrival / h - begin
         answer.values[i] = (1.0 - f) * least[0, 0] + f * least[0, 1]
         answer.values[i] -= arrival if model.penalty == math.inf else 0.0
-        # Compute derivatives, from the first block to the last. flow[g, m] is the probability with
-        # which block g begins at grid point m, if the request makes its cheapest choices. A start
-        # between two grid points counts for both, with the weights of linear interpolation.
+        # Compute derivatives, from the first block (run of consecutive steps) to the last. flow[g,
+        # m] is the probability with which block g begins at grid point m, if the request makes its
+        # cheapest choices. A start between two grid points counts for both, with the weights of
+        # linear interpolation.
         flow[: count + 1, : starts[count, 1] + 1].fill(0.0)
         flow[0, 0] = 1.0 - f
         flow[0, 1] = f

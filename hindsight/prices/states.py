@@ -92,7 +92,8 @@ def exact_bound(prices: IntArray, instance: Instance) -> int:
     Parameters
     ----------
     prices : int64 array
-        Prices Q[tau, m, r] >= 0 in units of 1 / SCALE rounds, shape (T, M + 1, M + 1).
+        Prices Q[tau, m, r] >= 0 in units of 1 / SCALE rounds, shape (T, M + 1, M + 1), with M the
+        memory limit.
     instance : Instance
         The problem.
 

@@ -181,7 +181,8 @@ class RuinAndRecreate:
 
         Repeat until no request moves or the stop callback ``must_stop`` returns True. The schedule
         stays feasible, and its cost never rises. Return its starts and machines. If its memory
-        profiles would have more than `LONGEST_PROFILE` entries, return it unchanged.
+        profiles (memory held on each machine in each round) would have more than `LONGEST_PROFILE`
+        entries, return it unchanged.
         """
         rounds = self._rounds_of(starts)
         if self._count * rounds > LONGEST_PROFILE:
