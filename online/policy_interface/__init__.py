@@ -1,4 +1,4 @@
-"""Interface of policies: observations, decisions, and base classes to build on."""
+"""Interface of policies: what a policy sees and decides, and base classes for custom policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Policies that are an order: the look-ahead test of [J25] Equation (5) says how many start."""
+"""Base class of policies that start waiting requests in some order, as many as fit into memory.
+
+The look-ahead test of [J25] Equation (5) decides whether a request fits.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +62,10 @@ class PriorityPolicy(Policy):
         self._requests: dict[int, VisibleRequest] = {}
         # Memory forecast of the running requests that have not reached their expected end.
         self._forecast = MemoryForecast(self._memory_limit)
-        # For each running request: start round, expected end round, tokens held at the start.
+        # For each running request: (start round, expected end round, tokens held at the start).
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._due: list[tuple[int, int]] = []
-        # Sum over the requests of the forecast of the tokens at their expected ends.
+        # Tokens that the requests in _forecast hold at their expected ends, summed over them.
         self._reserved = 0
         # Running requests past their expected end. Together they hold _overdue_base + len(_overdue)
         # * r tokens in round r.
@@ -128,7 +131,7 @@ class PriorityPolicy(Policy):
         return Decision(start=started, evict=evicted, wake=wake)
 
     def _head(self) -> VisibleRequest | None:
-        """Return the next request to start, or None when nothing waits."""
+        """Return the next request to start, or None if no request waits."""
         return self._requests[self._queue[0][1]] if self._queue else None
 
     def _pop_head(self) -> None:
@@ -137,9 +140,10 @@ class PriorityPolicy(Policy):
     def _start(self, now: int) -> list[int]:
         """Start requests from the head of the queue; return their indices.
 
-        A policy that overrides it takes each started request out of the queue, and counts it with
-        `_count`. If it starts requests behind one that does not fit, it also overrides `_wake`,
-        because another request than the head may fit first: ``now + 1`` is always right.
+        A policy that overrides this method removes each started request from the queue, and counts
+        it with `_count`. A policy that also starts requests behind one that does not fit must
+        override `_wake`, because another request than the head may fit first. A `_wake` that
+        returns ``now + 1`` is always valid.
         """
         started: list[int] = []
         while (request := self._head()) is not None:
@@ -158,7 +162,11 @@ class PriorityPolicy(Policy):
         return base, min(rounds, self._memory_limit - base)
 
     def _fits(self, base: int, rounds: int, start: int) -> bool:
-        """Return whether a request with this `_footprint` fits if it starts after round start."""
+        """Return whether a request fits into memory if it starts after round ``start``.
+
+        ``base`` and ``rounds`` are its `_footprint`: the tokens that it holds at its start, and the
+        rounds that it is expected to run.
+        """
         fits = self._forecast.fits(base, rounds, start)
         if not fits or not self._overdue:
             return fits
@@ -203,8 +211,8 @@ class PriorityPolicy(Policy):
         now, excess = state.round_index, self._tokens.excess(state)
         evicted = {index: self._take_out(index, state, now) for index in self.sent_back(state)}
         excess -= sum(evicted.values())
-        # eviction_order may depend on earlier evictions, so each request is removed before the next
-        # is drawn from it.
+        # The order may depend on earlier evictions. So each request is removed before the iterator
+        # yields the next one.
         order = iter(self.eviction_order(state))
         while excess > 0 and (index := next(order, None)) is not None:
             if index not in evicted:
@@ -220,7 +228,7 @@ class PriorityPolicy(Policy):
         return self._tokens.held(running) + 1
 
     def _wake(self, now: int, evicted: bool) -> float:
-        """Return the round of the next decision if no request arrives or completes before.
+        """Return the round of the next decision if no request arrives or completes earlier.
 
         The first waiting request may fit later without an event: with a later start it holds fewer
         tokens when the running requests complete. At the next expected end of a request the

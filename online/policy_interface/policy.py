@@ -22,15 +22,15 @@ from .predictions import Prediction
 
 
 class PolicyError(RuntimeError):
-    """A policy made an impossible decision; the message names policy, round and request."""
+    """A policy made an invalid decision. The message names policy, round and request."""
 
 
 class DecisionStoppedError(RuntimeError):
-    """A policy gave up a decision because ``should_stop`` returned True; it ends the run."""
+    """A policy gave up a decision because ``should_stop`` returned True. This ends the run."""
 
 
 class KnowledgeError(RuntimeError):
-    """A policy asked for an output length that the predictions do not reveal."""
+    """A policy read an output length although its prediction is an interval of lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class VisibleRequest:
     level : ServiceLevel or None, default None
         Limits on its latencies, if the run has a service level.
     peak : int, default 0
-        Tokens of the whole blocks that it holds in its last round if its output is the upper end of
-        the prediction; at most the memory of the machine.
+        Memory in its last round, in tokens of whole blocks, if its output length is the upper end
+        of the prediction. At most the memory of the machine.
     """
 
     index: int
@@ -85,15 +85,19 @@ class VisibleRequest:
 
     @property
     def volume(self) -> int:
-        """Predicted tokens held, summed over rounds: s o + o (o + 1) / 2 with o = upper end."""
+        """Predicted tokens held, summed over rounds: s o + o (o + 1) / 2.
+
+        s is the prompt length, o the upper end of the prediction.
+        """
         output = self.prediction.upper
         return self.prompt_length * output + output * (output + 1) // 2
 
     @property
     def deadline(self) -> float:
-        """Latest completion that meets the service level, a clock time, or infinity.
+        """Latest completion time that meets the service level, on the clock of the run.
 
-        The output length is the point of the prediction.
+        Infinity if the level has no limit. The output length is assumed to be the point (the best
+        guess) of the prediction.
 
         Raises
         ------
@@ -105,7 +109,9 @@ class VisibleRequest:
 
     @property
     def first_token_deadline(self) -> float:
-        """Latest first token that meets the service level, a clock time, or infinity.
+        """Latest time of the first token that meets the service level, on the clock of the run.
+
+        Infinity if the level has no limit.
 
         Raises
         ------
@@ -137,8 +143,8 @@ class RunningRequest:
     tokens_kept : int
         Output tokens kept from preempted attempts (see `Decision.preempt`).
     prompt_left : int
-        Prompt tokens to process before the request can advance, kept output tokens included. 0 once
-        it has advanced.
+        Prompt tokens still to process before the request can advance (emit a token). Output tokens
+        kept from preempted attempts count as prompt tokens. 0 once it has advanced.
     rounds_held : int
         Rounds of this attempt in which it kept its memory without advancing.
     """
@@ -163,7 +169,7 @@ class RunningRequest:
 
     @property
     def tokens(self) -> int:
-        """Prompt tokens plus the rounds of progress, without rounds that emit no token."""
+        """Prompt tokens plus the rounds of progress, not counting rounds that emit no token."""
         batch = self._batch
         run = self.rounds_run(batch.round_index)
         return int(self.request.prompt_length + run - batch.prefill_rounds)
@@ -210,7 +216,7 @@ class State:
 
     @property
     def memory(self) -> int:
-        """Tokens stored by the running requests, without the unused rest of their last blocks."""
+        """Tokens stored by the running requests. Unused places in their blocks do not count."""
         return int(self._batch.stored())
 
     @property
@@ -222,7 +228,7 @@ class State:
     def free(self) -> int:
         """Tokens of free blocks in the next round if the whole batch advances and none starts.
 
-        Negative if memory would overflow.
+        A request advances if it emits a token. The result is negative if memory would overflow.
         """
         batch = self._batch
         return int(batch.rule.limit(self.memory_limit) - batch.next_memory())
@@ -237,7 +243,7 @@ class Decision:
     start : Sequence[int]
         Indices of waiting requests to put into the batch.
     evict : Sequence[int]
-        Indices of running requests to send back to the queue, all progress lost.
+        Indices of running requests to send back to the queue. They lose all progress.
     hold : Sequence[int]
         Indices of running requests that keep their memory but do not advance.
     prefill : Mapping[int, int]
@@ -252,15 +258,15 @@ class Decision:
         memory is freed. The next attempt processes prompt and kept tokens as its prompt, then goes
         on with the next token.
     reuse : Mapping[int, int]
-        For requests to start, by index: tokens stored by their preempted attempt that are still in
-        memory. They are not processed again.
+        For requests in ``start``, by index: tokens of their preempted attempt that are still in
+        memory. These tokens are not processed again.
     wake : float or None
         Round of the next decision even if no request arrives or completes before it. Infinity waits
         for the next arrival or completion, or for the round before memory would overflow. None asks
         every round while a request waits, is held, or has part of its prompt to process; otherwise
         it acts like infinity. An idle machine waits for the next arrival, or in the round model for
-        the round ``wake``. In continuous time an idle machine runs no rounds: ``wake`` = the
-        present round asks again at once.
+        the round ``wake``. In continuous time an idle machine runs no rounds. If ``wake`` is then
+        the present round, the policy is asked again at once.
     """
 
     start: Sequence[int] = ()
@@ -284,15 +290,15 @@ class Setup:
         Random stream of this policy alone. A draw raises a `PolicyError` unless the policy is
         `Policy.randomized`.
     memory_rule : MemoryRule, default TOKENS
-        How memory is counted; see `TokenCount` for policies that count tokens.
+        How memory is counted, for instance in blocks. Policies that plan in tokens may use
+        `TokenCount`.
     batch_time : BatchTime or None, default None
-        Seconds of a round as a function of its batch; None in the round model.
+        Model of the seconds that a round takes, given its batch. None in the round model.
     replicas : int, default 1
         Number of machines of the fleet, for routers.
     prefill_rounds : int, default 0
-        Rounds of each request that process its prompt and emit no token.
+        Rounds that each request spends on its prompt without emitting a token.
     """
-
     memory_limit: int
     rng: np.random.Generator
     memory_rule: MemoryRule = TOKENS
@@ -302,7 +308,10 @@ class Setup:
 
 
 class Named(ABC):
-    """Base of policies and routers: ``name`` is the registered name, else the class's name."""
+    """Base class of policies and routers, with the class attribute ``name``.
+
+    It is the registered name, or the name of the class if it is not registered.
+    """
 
     name: ClassVar[str]
     randomized: ClassVar[bool] = False
@@ -318,8 +327,8 @@ class Policy(Named):
 
     The simulator calls `reset` once. Then it calls three methods at each decision epoch: `complete`
     for finished requests, `arrive` for new, evicted and preempted requests, and `decide`. Decision
-    epochs are every arrival, every completion, the epoch before memory would overflow, and the
-    round `Decision.wake`, by default the next.
+    epochs are every arrival, every completion, the last epoch before memory would overflow, and the
+    round `Decision.wake`.
 
     Holding requests and cutting prompts cannot lower latencies: `Run.schedule` is a schedule
     without pauses that has the same completions. Only preemption can.
@@ -332,24 +341,24 @@ class Policy(Named):
         Whether the policy draws from `Setup.rng`; if False, a draw is an error. Experiments run a
         randomized policy once for each policy seed, every other policy with the first seed only.
     preempts : bool
-        Whether it may preempt requests that keep their tokens. If so, its ratios in rounds compare
-        with the preemptive optimum on every instance. A policy that does not declare it, and
-        preempts on some instance of a table, is compared in the same way in that table.
+        Whether the policy may preempt requests, which then keep their output tokens. If True, its
+        ratios in the round model compare with the preemptive optimum on every instance. If False,
+        this is so in every table in which the policy preempts on some instance.
     reads_deadlines : bool
-        Whether it needs a service level. Such a policy is left out of "all policies" if the run has
-        no service level.
+        Whether the policy needs a service level. If a run has none, a choice of all policies leaves
+        this policy out.
     should_stop : Callable[[], bool] or None
         Function set by the simulator. It returns True when the run is to stop. A long decision may
         call it and raise `DecisionStoppedError`.
     count : TokenCount or None
-        Set in `reset` by a policy that counts memory with `TokenCount`. It is then also asked
-        before its count would exceed the count's limit.
+        Set in `reset` by a policy that counts memory with a `TokenCount`. The simulator then also
+        asks the policy for a decision before this count would exceed its limit.
     """
 
     preempts: bool = False
     reads_deadlines: bool = False
     should_stop: Callable[[], bool] | None = None
-    # A `TokenCount`. Its type is not written here, since its module imports this one.
+    # A `TokenCount` or None. The type is Any because the module of `TokenCount` imports this one.
     count: Any = None
 
     def reset(self, setup: Setup) -> None:
@@ -363,30 +372,34 @@ class Policy(Named):
 
     @abstractmethod
     def decide(self, state: State) -> Decision:
-        """Return the requests to start, evict and hold for the next round, and the next epoch."""
+        """Decide on the next round: the requests to start, evict, preempt and hold, for instance.
+
+        The decision may also set the next decision epoch (`Decision.wake`).
+        """
 
     def drain(self, state: State) -> bool:
-        """Return whether to be asked again when no request advances and none will arrive.
+        """Return whether the policy wants to decide again after it has stopped waiting.
 
-        A policy that waits for more requests would leave the last requests of a finite trace
-        unserved. It may stop waiting here and return True. `Run.drain_round` records the round.
+        This is called if no request advances and none will arrive. A policy that waits for more
+        requests would then leave the last requests of a finite trace unserved. It may stop waiting
+        and return True. `Run.drain_round` records the present round.
         """
         return False
 
 
 class _NoDraws:
-    """Random stream of a policy or router whose ``randomized`` is False: a draw is an error.
+    """Random stream of a policy or router whose ``randomized`` is False: every draw is an error.
 
-    Runs of such a policy count as equal for all seeds, so that only one is made. Every draw raises
-    a `PolicyError`.
+    All seeds are assumed to give the same run of such a policy, so only one run is made. A draw
+    would make this wrong, so it raises a `PolicyError`.
     """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
 
     def __getattr__(self, name: str) -> Any:
-        # Copying and pickling look up special methods, which must be missing and not raise a
-        # PolicyError.
+        # Copying and pickling look up special methods. These must count as missing here, which
+        # needs an AttributeError and not a PolicyError.
         if name.startswith("__"):
             raise AttributeError(name)
         reason = "draws from Setup.rng and does not say so: write randomized = True in its class"
@@ -394,7 +407,11 @@ class _NoDraws:
 
 
 def random_stream(made: Named, kind: str, seed: Sequence[int]) -> Any:
-    """Return the random stream of a policy or router; draws are errors unless ``randomized``."""
+    """Return the random stream of the policy or router ``made``.
+
+    If its attribute ``randomized`` is False, every draw from the stream is an error. ``kind`` is
+    "policy" or "router", for the message.
+    """
     return np.random.default_rng(seed) if made.randomized else _NoDraws(f"{kind} {made.name!r}")
 
 
@@ -434,7 +451,7 @@ def policy_names() -> list[str]:
 
 
 def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a class or function that can be given by name."""
+    """Return those parameters of a class or function that a caller can pass by name."""
     return {
         key: parameter
         for key, parameter in inspect.signature(factory).parameters.items()
@@ -443,5 +460,5 @@ def named_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter
 
 
 def is_own(policy: Callable[..., Any]) -> bool:
-    """Return whether a policy is user-defined, not from this package."""
+    """Return whether the module that defines a policy is outside this package."""
     return policy.__module__.partition(".")[0] != __name__.partition(".")[0]

@@ -1,8 +1,9 @@
-"""Prediction models of output lengths, for policies that do not know these in advance.
+"""Models that predict output lengths, for policies that do not know the true lengths in advance.
 
-Every model draws a `Prediction` for each request at its arrival; policies see nothing else. The
-intervals are those of [C25]: one for all (Section 2), disjoint buckets (Section 4.2), and
-[(1-x) o, (1+x) o] (Section 6); point predictions with a known error bound are [J25]'s (Section 6).
+A model draws a `Prediction` of the output length for each request at its arrival. Policies see the
+prediction and not the true length o. [C25] has three kinds of intervals: the same for all requests
+(Section 2), disjoint buckets (Section 4.2), and [(1-x) o, (1+x) o] (Section 6). [J25] Section 6 has
+point predictions with a known bound on the error.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ ENDS = ("lower", "point", "upper")
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """An interval for an output length, in tokens: lower <= point <= upper.
+    """An interval for an output length, and a point in it, in tokens: lower <= point <= upper.
 
-    The true length may lie outside. Each prediction model says whether it can.
+    The point is the best guess. With some prediction models the true length may lie outside the
+    interval. The docstring of each model says whether it can.
     """
 
     lower: int
@@ -40,8 +42,7 @@ class Prediction:
     upper: int
 
     def __post_init__(self) -> None:
-        # A simulation makes one prediction for each request, so the checks of integers skip plain
-        # ints.
+        # Plain ints are not checked, to save time: a simulation makes one prediction per request.
         for name in () if type(self.lower) is type(self.point) is type(self.upper) is int else ENDS:
             length = as_integer(getattr(self, name), "prediction", name, minimum=-LARGEST_INTEGER)
             set_fields(self, **{name: length})
@@ -51,7 +52,7 @@ class Prediction:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether the interval is a single length."""
+        """Return whether the interval contains a single length."""
         return self.lower == self.upper
 
 
@@ -80,9 +81,9 @@ class ExactPredictions(_Model):
 
 @dataclass(frozen=True)
 class IntervalPredictions(_Model):
-    """The same interval for every request ([C25] Section 2; Section 6 takes [1, 1000]).
+    """The same interval for every request ([C25] Section 2).
 
-    The point is the midpoint, rounded down.
+    [C25] Section 6 uses the interval [1, 1000]. The point is the midpoint, rounded down.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class IntervalPredictions(_Model):
     Raises
     ------
     InvalidValueError
-        ``lower`` exceeds ``upper``; in `predict`, the output length is outside the interval.
+        ``lower`` exceeds ``upper``. In `predict`: the output length is outside the interval.
     """
 
     lower: int = ranged(minimum=1)
@@ -112,10 +113,10 @@ class IntervalPredictions(_Model):
 
 @dataclass(frozen=True)
 class BucketPredictions(_Model):
-    """Disjoint intervals; a prediction is the interval of the output length ([C25] Section 4.2).
+    """The interval, out of several disjoint ones, that has the output length ([C25] Section 4.2).
 
     Interval j goes from ``upper_ends[j - 1] + 1``, or from 1 for the first, to ``upper_ends[j]``.
-    [C25] Section 6 takes the ten ends 100, 200, .., 1000.
+    [C25] Section 6 uses the ten upper ends 100, 200, .., 1000.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ class BucketPredictions(_Model):
     Raises
     ------
     InvalidValueError
-        No ends, or ends that do not increase; in `predict`, an output above the last end.
+        No ends, or ends that do not increase. In `predict`: an output length above the last end.
     """
 
     upper_ends: tuple[int, ...] = ranged(tuple(range(100, 1001, 100)), minimum=1)
@@ -151,8 +152,8 @@ class ProportionalPredictions:
     """The interval [(1-x) o, (1+x) o] around the true length o ([C25] Section 6, Experiment 3).
 
     The ends are rounded outwards, and the lower end is at least 1. The point is the midpoint of the
-    rounded interval, rounded down, so that it need not equal o. [C25] says once that a larger x is
-    more precise; its figures and its formula say the opposite.
+    rounded interval, rounded down, so that it need not equal o. In one place [C25] says that a
+    larger x is more precise. Its figures and its formula say the opposite.
 
     Parameters
     ----------
@@ -167,7 +168,8 @@ class ProportionalPredictions:
 
     def predict(self, prompt: int, output: int, rng: np.random.Generator) -> Prediction:
         """Return the interval around the output length."""
-        # An exact fraction: with floats the ceiling of 1.1 * 10 would be 12.
+        # The spread is an exact fraction. With floats the upper end for o = 10 and a spread of 0.1
+        # would be 12: the ceiling of 1.1 * 10 = 11.000000000000002.
         spread = as_fraction(self.spread, "predictions", "spread")
         lower = max(1, math.floor((1 - spread) * output))
         upper = math.ceil((1 + spread) * output)
@@ -176,12 +178,13 @@ class ProportionalPredictions:
 
 @dataclass(frozen=True)
 class NoisyPredictions(_Model):
-    """A point at most delta tokens from the true length, and the bound delta ([J25] Section 6).
+    """A point at most delta tokens from the true length o, and the bound delta ([J25] Section 6).
 
-    The point is uniform on the integers o - delta .. o + delta that are at least 1. The interval is
-    [point - delta, point + delta], which contains the true length o. With ``wrong`` > 0 that share
-    of the requests gets a point uniform on 1 .. 2 (o + delta) instead. The interval is again [point
-    - delta, point + delta], but it may miss o. This models the "high probability" of [J25].
+    The point is drawn uniformly from the integers o - delta .. o + delta that are at least 1. The
+    interval is [point - delta, point + delta], which contains o. If ``wrong`` is above 0, this
+    share of the requests gets a point drawn uniformly from 1 .. 2 (o + delta) instead. The interval
+    is again [point - delta, point + delta], but it may miss o. [J25] assumes the error bound only
+    "with high probability", which ``wrong`` models.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ class RelativePredictions(_Model):
 
 @cache
 def _lognormal_spread(error: float) -> float:
-    """Return the sigma with E |exp(sigma Z) - 1| = ``error`` for a standard normal Z.
+    """Return the number sigma with E |exp(sigma Z) - 1| = ``error`` for a standard normal Z.
 
     This mean is exp(sigma^2 / 2) (2 Phi(sigma) - 1), which increases with sigma.
     """

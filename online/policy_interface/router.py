@@ -1,4 +1,4 @@
-"""Interface of a router: what it sees of the replicas, what it decides, and its registration."""
+"""Interface of a router: what it sees of the replicas, its decisions, and its registration."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from .policy import Named, RegisteredClass, Setup, VisibleRequest, registers
 
 
 class RouterError(RuntimeError):
-    """A router failed, or did not choose a replica; the message names router and request."""
+    """A router raised an error, or did not choose a replica.
+
+    The message names the router and the request.
+    """
 
 
 class ReplicaView:
     """A replica (one machine of a fleet) as a router sees it, read-only.
 
-    A router knows the state of a replica ``Router.delay`` ago. This state includes the rounds that
-    ended by then, but no decision of the replica at that very time. Requests that the router sent
-    are included at once.
+    A router sees the state in which a replica was ``Router.delay`` ago. This state includes the
+    rounds that ended by then. It does not include decisions that the replica made at exactly that
+    time. Requests that the router sent to the replica are included at once.
 
     Attributes
     ----------
@@ -64,7 +67,9 @@ for _name in ReplicaView.__annotations__:
 
 
 class Router(Named):
-    """Sends each request to a replica when it arrives; the request never moves to another.
+    """Base class of routers. A router sends each request, when it arrives, to one of the replicas.
+
+    The request never moves to another replica.
 
     `reset` is called once, then `route` for each request in order of arrival.
 
@@ -80,8 +85,8 @@ class Router(Named):
     randomized : ClassVar[bool]
         Whether the router draws from `Setup.rng`; if False, a draw is an error.
     looks : ClassVar[bool]
-        Whether the router uses the state of the replicas. If not, it sees only ``index``, ``sent``
-        and what follows from them, and all requests are routed before the first is served.
+        Whether the router uses the state of the replicas. If False, it may read only ``index`` and
+        ``sent`` of a `ReplicaView`, and all requests are routed before the first one is served.
 
     Raises
     ------

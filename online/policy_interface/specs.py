@@ -1,4 +1,4 @@
-"""Policies and routers with parameters: by name, as classes and objects, or from files."""
+"""Policies and routers with their parameters, given by name, as class or object, or from a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[\w./:+*?-]+")
 
 @dataclass(frozen=True)
 class Spec(Generic[Made]):
-    """A policy or router with its parameters, by registered name or by a user's class or object.
+    """A policy or router with its parameters: a registered name, or a user's class or object.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Spec(Generic[Made]):
 
     @property
     def own(self) -> Callable[..., Made] | Made | None:
-        """The user-defined class, function or object; None if it is from this package."""
+        """The user-defined class, function or object. None if it is from this package."""
         if self.given is not None:
             return self.given
         maker = self.registry.get(self.name)
@@ -74,7 +74,7 @@ class Spec(Generic[Made]):
 
     @classmethod
     def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
-        """Return the spec of a text (see `read`), a class, a function, an object, or a spec.
+        """Return the spec for ``thing``: text (see `read`), a class, function, object or a spec.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Spec(Generic[Made]):
         Raises
         ------
         InvalidValueError, InvalidTypeError
-            As for `of`; the list is empty, or two specs have the same label.
+            As for `of`. Also if the list is empty, or if two specs have the same label.
         """
         is_list = isinstance(given, Iterable) and not isinstance(given, str)
         specs = [cls.of(one) for one in (given if is_list else [given])]
@@ -126,17 +126,17 @@ class Spec(Generic[Made]):
         Parameters
         ----------
         text : str
-            ``NAME``, ``NAME(key=value, ...)`` or ``NAME:key=value,...`` of a registered one. For a
-            user-defined class, function or object: ``my_rules.py:LeastVolume`` or
+            ``NAME``, ``NAME(key=value, ...)`` or ``NAME:key=value,...`` for a registered policy or
+            router. For a user-defined class, function or object: ``my_rules.py:LeastVolume`` or
             ``package.module:LeastVolume``, with arguments as in ``LeastVolume(alpha=0.2)``. Values
-            are words or Python's literals.
+            are words or Python literals.
         folder : str or os.PathLike, default "."
             Folder to which paths in ``text`` are relative.
 
         Raises
         ------
         InvalidValueError
-            It has another form, or there is no such file, module or name.
+            ``text`` has another form, or there is no such file, module or name.
         """
         name, colon, rest = text.partition(":")
         if name in cls.registry and colon:
@@ -158,7 +158,11 @@ class Spec(Generic[Made]):
 
     @classmethod
     def _imported(cls, text: str, where: str, name: str, folder: str | os.PathLike[str]) -> Self:
-        """Return the spec of a class, function or object in a file or module."""
+        """Return the spec of the class, function or object ``name``.
+
+        ``where`` is its file or module, relative to ``folder``. ``text`` is the whole text, for
+        messages.
+        """
         module, base = user_modules.import_source(where, folder, cls.kind), cls.base
         maker = user_modules.attribute_of(module, name.strip())
         if isinstance(maker, base) or callable(maker):
@@ -174,7 +178,10 @@ class Spec(Generic[Made]):
 
     @classmethod
     def _arguments(cls, text: str, arguments: str, names: list[str]) -> dict[str, Any]:
-        """Return the parameters of a text ``(0.2, key=word)``; values are literals or words."""
+        """Return the parameters in ``arguments``, a text such as ``(0.2, key=word)``, by name.
+
+        Values are literals or words. ``names`` has the names of positional arguments in order.
+        """
         source = f"f{arguments}"
 
         def read(node: ast.expr) -> Any:
@@ -191,8 +198,8 @@ class Spec(Generic[Made]):
             pairs = [*zip(names, call.args, strict=False)]
             pairs += [(one.arg, one.value) for one in call.keywords if one.arg]
             given = {key: read(node) for key, node in pairs}
-            # The dict is smaller than the call if there are too many values, a name is given twice,
-            # or the call has **names.
+            # The dict has fewer entries than the call has arguments if there are too many
+            # positional values, if a name is given twice, or if the call has ``**names``.
             if len(given) == len(call.args) + len(call.keywords):
                 return given
         raise cls._refused(text, "has arguments unlike KEY=0.2, KEY=word, KEY='text' or KEY=[1, 2]")
@@ -202,7 +209,7 @@ class Spec(Generic[Made]):
         return InvalidValueError(None, cls.kind, text, reason)
 
     def make(self, **params: Any) -> Made:
-        """Return a new policy or router; ``params`` are added to those of the spec.
+        """Return a new policy or router. ``params`` are added to the parameters of the spec.
 
         Raises
         ------
@@ -231,10 +238,10 @@ class Spec(Generic[Made]):
         self.__reduce__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the spec; user-defined classes with their code and that of their modules.
+        """Pickle the spec. A user-defined class is pickled with the code of its module.
 
-        Other processes do not have the definitions of a notebook, and files may be edited while an
-        experiment runs.
+        The code is needed because other processes do not have the definitions of a notebook, and
+        because files may be edited while an experiment runs.
         """
         pickled = None if self.own is None else self._pickled()
         return _received, (type(self), self.name, dict(self.params), pickled)
@@ -280,7 +287,10 @@ def _received(
 
 
 def _settings_of(thing: Policy | Router) -> dict[str, Any]:
-    """Return the parameters of an object's class, as the object stores them, without defaults."""
+    """Return the parameters with which an object was made, as its attributes store them.
+
+    Parameters that have their default values are left out.
+    """
     return {
         key: value
         for key, one in named_parameters(type(thing)).items()
@@ -290,7 +300,7 @@ def _settings_of(thing: Policy | Router) -> dict[str, Any]:
 
 
 def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
-    """Make a new policy; of an object, a copy.
+    """Make a new policy from a name, text, class or spec, or copy a policy object.
 
     Parameters
     ----------
@@ -313,7 +323,7 @@ def make_policy(policy: AnyPolicy, /, **params: Any) -> Policy:
 
 
 def make_router(router: AnyRouter, /, **params: Any) -> Router:
-    """Make a new router; of an object, a copy. Errors are those of `make_policy`.
+    """Make a new router from a name, text, class or spec, or copy a router object.
 
     Parameters
     ----------
@@ -347,15 +357,15 @@ def parameterless_policies(*, deadlines: bool = False) -> list[str]:
 def policy_specs(
     policies: AnyPolicy | Iterable[AnyPolicy] | None, *, deadlines: bool = False
 ) -> list[PolicySpec]:
-    """Return the specs of a choice of policies; None takes `parameterless_policies`.
+    """Return the specs of one or more policies. None stands for `parameterless_policies`.
 
     Raises
     ------
     UnknownNameError
         A name is not registered; the message lists the registered names.
     InvalidValueError, InvalidTypeError
-        Bad parameters, two policies of one label, none at all, or one that needs a service level
-        although ``deadlines`` is False.
+        Bad parameters, two policies with the same label, no policy at all, or a policy that needs a
+        service level although ``deadlines`` is False.
     """
     if policies is None:
         policies = parameterless_policies(deadlines=deadlines)

@@ -1,4 +1,4 @@
-"""Count of tokens for policies that plan in tokens, whatever the memory rule."""
+"""Count of memory in tokens, for policies that plan in tokens under any memory rule."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from .policy import RunningRequest, Setup, State
 
 
 class TokenCount:
-    """Count of tokens, at least what the memory rule counts, so that plans in tokens are valid.
+    """Count of memory in tokens that is never below the count of the memory rule.
 
-    Plans in tokens need no knowledge of blocks. A request counts ``base(prompt_length) + k`` tokens
-    in the k-th round in which it advances. x stored tokens occupy blocks of at most x + block_size
-    - 1 tokens, so each request counts block_size - 1 tokens more. The limit is raised by as much,
-      so that every request that fits alone still fits. If the rule stores a token only in the next
-      round, the newest token of a request is not counted, unless the policy holds requests.
+    So a policy can plan in tokens, without knowledge of blocks, and its plans fit into memory. A
+    request counts ``base(prompt_length) + k`` tokens in the k-th round in which it advances. x
+    stored tokens occupy blocks of at most x + block_size - 1 tokens. So each request counts
+    block_size - 1 tokens more than it stores. The limit is raised by block_size - 1 tokens, so that
+    every request that fits alone still fits. Some rules store a token one round after it is
+    emitted. The newest token of a request is then not counted, unless the policy holds requests.
 
     Parameters
     ----------
@@ -42,7 +43,10 @@ class TokenCount:
             self._margin -= rule.unstored
 
     def base(self, prompt_length: int) -> int:
-        """Return the constant part of a request's count: its tokens less the rounds advanced."""
+        """Return the constant part of the count of a request with this prompt length.
+
+        Its count is this number plus the number of rounds in which it has advanced.
+        """
         return prompt_length - self.prefill_rounds + self._margin
 
     def rounds(self, output_length: int) -> int:
@@ -50,7 +54,10 @@ class TokenCount:
         return output_length + self.prefill_rounds
 
     def held(self, running: RunningRequest) -> int:
-        """Return the count of a running request's tokens now: l + s - 1 before stage l of [A25]."""
+        """Return the count of tokens of a running request now.
+
+        Before stage l of a request with prompt length s in [A25] it is l + s - 1.
+        """
         return running.tokens + self._margin
 
     def memory(self, state: State) -> int:
@@ -64,7 +71,7 @@ class TokenCount:
     def last_admitted(
         self, state: State, excess: int, among: Container[int] | None = None, growth: int = 1
     ) -> list[int]:
-        """Return the requests admitted last that free ``excess`` tokens if evicted ([A25] 2.4).
+        """Return the last admitted requests whose eviction frees ``excess`` tokens ([A25] 2.4).
 
         Parameters
         ----------
@@ -73,10 +80,11 @@ class TokenCount:
         excess : int
             Tokens to free; if <= 0, no request is evicted.
         among : Container[int] or None, default None
-            Indices that may be evicted; None for all. If they do not suffice, all are returned.
+            Indices of the requests that may be evicted. None: all running requests. If these do
+            not free enough tokens, all of them are returned.
         growth : int, default 1
-            An eviction frees the tokens of the request plus this: 1 if a token is reserved for its
-            next stage, else 0.
+            Tokens that an eviction frees in addition to those of the request: 1 if a token is
+            reserved for its next stage, else 0.
         """
         evict: list[int] = []
         for index in reversed(state.running) if excess > 0 else ():

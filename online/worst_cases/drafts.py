@@ -20,7 +20,7 @@ Row = tuple[int, int, int]
 
 
 class Draft(NamedTuple):
-    """A problem instance as plain numbers, which can be compared and hashed.
+    """A small problem instance as plain numbers, so that it can be compared and hashed.
 
     Attributes
     ----------
@@ -43,8 +43,9 @@ class Draft(NamedTuple):
     def __str__(self) -> str:
         """Return the draft as a line of text such as ``M=7: 2 x (1, 3) @4``.
 
-        This one has two requests with prompt 1 and output 3 that arrive in round 4. Successive
-        equal requests are written once with their number. ``@0`` is left out.
+        This example has memory M = 7 and two requests with prompt length 1 and output length 3 that
+        arrive in round 4. Successive equal requests are written once, with their number in front.
+        ``@0`` is left out.
         """
         parts = []
         for (a, s, o), alike in groupby(self.rows):
@@ -55,10 +56,10 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True)
 class Space:
-    """Limits on the instances that a search visits.
+    """Limits on the instances that a search for worst cases tries.
 
-    All instances have at least one request, prompts s >= 1, outputs o >= 1, s + o <= M, and the
-    first arrival at 0.
+    All instances have memory M, at least one request, prompt lengths s >= 1, output lengths o >= 1,
+    s + o <= M, and the first arrival in round 0.
 
     Parameters
     ----------
@@ -92,11 +93,12 @@ class Space:
         return f"{'equal prompts, ' if self.equal_prompts else ''}{limits}"
 
     def repaired(self, memory_limit: int, rows: Sequence[Row]) -> Draft:
-        """Return a draft within the limits, as close as possible to M and the given requests.
+        """Return a draft within the limits that is close to the given memory limit and requests.
 
         Requests beyond ``max_requests`` are dropped, numbers are clipped to their ranges, arrivals
-        are shifted to begin at 0, and requests are sorted by arrival. If s + o exceeds M, the
-        prompt is shortened. With ``equal_prompts`` all prompts get the length of the shortest.
+        are shifted to begin at 0, and requests are sorted by arrival. If prompt plus output length
+        exceeds the memory limit, the prompt is shortened. With ``equal_prompts`` all prompts get
+        the length of the shortest.
         """
         limit = min(max(memory_limit, 2), self.max_memory)
         kept = list(rows)[: self.max_requests]
@@ -113,9 +115,10 @@ class Space:
 
 
 def random_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw a draft of one to four groups of equal requests.
+    """Draw a random small instance (draft) of one to four groups of equal requests.
 
-    M and all lengths are log-uniform. In three of ten drafts the requests are then permuted.
+    The memory limit and all lengths are log-uniform. With probability 0.3 the requests are then
+    permuted.
     """
     limit = _log_uniform(rng, 2, space.max_memory)
     rows: list[Row] = []
@@ -130,13 +133,12 @@ def random_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
-    """Draw a draft of equal large requests with s + o = M and equal small ones.
+    """Draw a small instance (draft) of equal large requests and equal small requests.
 
-    The small requests all fit together into M.
-
-    Published bad instances have this form: [W25] Theorems 1 and EC.1 (all requests at once; the
-    policy serves the wrong kind first) and [J25] Theorem 4.1 (small requests arrive while a large
-    one runs).
+    Each large request fills the memory M alone: prompt plus output length is M. All small requests
+    fit into M together. Instances of this form in the literature have large ratios. In [W25]
+    Theorems 1 and EC.1 all requests arrive at once, and the policy serves the wrong kind first. In
+    [J25] Theorem 4.1 small requests arrive while a large one runs.
     """
     large = int(rng.integers(1, max(2, space.max_requests // 2)))
     small = max(1, space.max_requests - large)
@@ -158,7 +160,7 @@ def shaped_draft(rng: np.random.Generator, space: Space) -> Draft:
 
 
 def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """Apply one to three random changes out of `CHANGES` to a draft instance."""
+    """Return a copy of a small instance (draft) with one to three random changes from `CHANGES`."""
     limit, rows = draft
     for _ in range(1 + int(rng.geometric(0.6)) % 3):
         change = CHANGES[int(rng.integers(len(CHANGES)))]
@@ -169,9 +171,10 @@ def mutated(draft: Draft, rng: np.random.Generator, space: Space) -> Draft:
 
 
 def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) -> Draft:
-    """Return a draft with the first requests of ``one`` and the last requests of ``other``.
+    """Return an instance with the first requests of ``one`` and the last requests of ``other``.
 
-    M is that of ``one`` or ``other``. The numbers of requests and the choice of M are random.
+    Its memory limit is that of ``one`` or ``other``. This choice and the numbers of requests are
+    random.
     """
     limit = (one, other)[int(rng.integers(2))].memory_limit
     head = one.rows[: int(rng.integers(len(one.rows) + 1))]
@@ -180,11 +183,11 @@ def crossed(one: Draft, other: Draft, rng: np.random.Generator, space: Space) ->
 
 
 def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
-    """Yield the draft instances that differ from ``draft`` by one step.
+    """Yield the instances that differ from ``draft`` by one step.
 
     A step removes a request, or changes a number of one request (or of all requests equal to it) by
-    1, or changes M by 1. For each change of M there are two drafts: with and without the same
-    change of the prompts of requests with s + o = M.
+    1, or changes the memory limit M by 1. A change of M yields two instances. In the second, the
+    prompts of all requests whose prompt plus output length is M change by the same amount.
     """
     limit, rows = draft
     seen = {draft}
@@ -198,7 +201,10 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 Change = Callable[[int, list[Row], np.random.Generator, Space], int | None]
-"""Function (M, rows, random generator, space) that edits the rows and may return a new M."""
+"""Type of a function (memory limit, rows, random generator, space) that edits the rows in place.
+
+It may return a new memory limit. A row is a request as (arrival, prompt, output).
+"""
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
@@ -242,10 +248,10 @@ def _redraw(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the prompts of a random group to s = M // k - o.
+    """Set the prompt lengths of a random group of requests to s = M // k - o.
 
-    So k of its requests together fill M in their last round. k is 1 in four of ten cases, else
-    random.
+    M is the memory ``limit`` and o the output length. So k of these requests together fill the
+    memory in their last round. k is 1 with probability 0.4, else random.
     """
     group = _group(rows, rng)
     together = 1 if rng.random() < 0.4 else int(rng.integers(1, len(rows) + 1))
@@ -253,15 +259,16 @@ def _fill(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -
 
 
 def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the outputs of a random group to (output of a random request) - 1, + 0 or + 1."""
+    """Set the outputs of a random group to those of a random request, plus -1, 0 or 1."""
     output = rows[int(rng.integers(len(rows)))][2] + int(rng.integers(-1, 2))
     _set(rows, _group(rows, rng), 2, lambda row: output)
 
 
 def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the arrivals of a random group near the arrival a, or a + o, of a random request.
+    """Set the arrivals of a random group of requests near the arrival of a random request.
 
-    The difference is -1, 0 or 1 rounds.
+    Or near its earliest completion (arrival plus output length). The difference from this time is
+    -1, 0 or 1 rounds.
     """
     a, _, o = rows[int(rng.integers(len(rows)))]
     arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))
@@ -293,7 +300,11 @@ def _become(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
-    """Change M by -4 .. 4. In requests with s + o = M change s or o, too, to keep this equality."""
+    """Change the memory limit by -4 .. 4.
+
+    Requests whose prompt plus output length was the old limit get a new prompt or output length, so
+    that the sum is the new limit.
+    """
     new = limit + int(rng.choice([-4, -2, -1, 1, 2, 4]))
     field = 1 if rng.random() < 0.7 else 2
     full = [k for k, (_, s, o) in enumerate(rows) if s + o == limit]
@@ -302,7 +313,7 @@ def _resize(limit: int, rows: list[Row], rng: np.random.Generator, space: Space)
 
 
 def _scale(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> int:
-    """Multiply M and all arrivals, prompts and outputs by one of 0.5, 0.8, 1.25 and 2."""
+    """Multiply the memory limit and all numbers of requests by one of 0.5, 0.8, 1.25 and 2."""
     factor = float(rng.choice([0.5, 0.8, 1.25, 2.0]))
     factor = min(factor, space.max_memory / limit)
     rows[:] = [(round(a * factor), round(s * factor), round(o * factor)) for a, s, o in rows]
@@ -313,7 +324,7 @@ CHANGES: tuple[Change, ...] = (
     *(_nudge, _nudge, _redraw, _fill, _fill, _imitate, _time, _add, _drop),
     *(_move, _move, _become, _become, _resize, _scale),
 )
-"""Changes of a draft that `mutated` chooses from. A change listed twice is twice as likely."""
+"""Functions from which `mutated` draws its changes. One listed twice is twice as likely."""
 
 
 def _steps(limit: int, rows: tuple[Row, ...]) -> Iterator[tuple[int, list[Row]]]:

@@ -1,7 +1,7 @@
-"""Scores of a worst-case search: a policy's total latency over a proved optimum.
+"""Scores in a worst-case search: ratios of a policy's total latency to the optimum.
 
-`Scorer` computes cheap lower bounds on the ratio for many drafts, and `prove` computes the ratio
-itself for the few best. `hindsight` is imported where it is needed.
+For many small instances (drafts) `Scorer` computes cheap lower bounds on this ratio. For the few
+best ones `prove` computes the ratio itself. The package `hindsight` is imported inside functions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from online.simulation.simulator import simulate
 from .drafts import Draft
 
 INTERVAL_POLICIES = frozenset({"a-max", "a-min", "a-ell", "two-point-switch"})
-"""Names of policies that are given an interval of output lengths, the same for all requests ([C25]
-Section 2). With exact output lengths they would act like MC-SF."""
+"""Names of policies whose predictions are an interval of output lengths, the same for all requests
+([C25] Section 2). With exact output lengths these policies would act like MC-SF."""
 
 SEARCH_SEEDS = range(8)
 """Seeds of the runs of a randomised policy in the search. Its cost is the mean over these runs."""
@@ -31,10 +31,10 @@ RUN_LENGTH = 20
 """Limit on the rounds of a run: this number times the rounds to serve requests one by one."""
 
 ENDLESS = ("livelock", "stalled")
-"""Values of `Run.status` for runs in which some request is never served."""
+"""Values of `Run.status` for runs in which some request would never be served."""
 
 LEAST_LENGTH = 1_000
-"""Runs may have at least this many rounds, enough to detect a livelock of few requests."""
+"""The limit on the rounds of a run is at least this, enough to detect a livelock."""
 
 MOVES = 1_500
 """Number of moves of the simulated annealing in `upper_bound`."""
@@ -44,7 +44,7 @@ PROOF_SECONDS = 20.0
 
 
 class Costs(NamedTuple):
-    """Mean total latency of a policy on an instance, over one run or several seeds.
+    """Mean total latency of a policy on an instance, over its runs (one, or one per seed).
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Costs(NamedTuple):
 
 
 def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEEDS) -> Costs:
-    """Simulate a policy on an instance and return its mean total latency.
+    """Simulate a policy on an instance and return its mean total latency over the runs.
 
     A deterministic policy runs once, a randomised one with each of ``seeds``.
 
@@ -93,8 +93,8 @@ def policy_costs(spec: PolicySpec, instance: Instance, seeds: range = REPORT_SEE
 def lower_bound(instance: Instance) -> int:
     """Return a lower bound on the least total latency in rounds, with or without preemption.
 
-    It is the larger of two bounds: the sum of output lengths, and a volume bound, from the memory
-    that requests use summed over their rounds.
+    It is the larger of two bounds. One is the sum of the output lengths. The other is a volume
+    bound: it follows from the memory of the requests, summed over their rounds.
     """
     from hindsight.prices.volume import mean_busy_time_bound
 
@@ -120,17 +120,18 @@ def upper_bound(instance: Instance, *, preemptive: bool = False) -> int:
 
 @dataclass
 class Scorer:
-    """Computes lower bounds on a policy's competitive ratio on drafts, without an exact solver.
+    """Computes lower bounds on a policy's ratio to the optimum, without an exact solver.
 
-    The lower bound is (cost of the policy) / (total latency of a schedule found by annealing). It
-    is at most the ratio, because the schedule is at least as long as the optimum.
+    The lower bound is (total latency of the policy) / (total latency of a schedule found by
+    simulated annealing). It is at most the ratio, because no schedule is below the optimum. The
+    instances are drafts: small instances as plain numbers.
 
     Attributes
     ----------
     spec : PolicySpec
         The policy.
     evaluations : int
-        Number of drafts on which the policy was simulated.
+        Number of instances (drafts) on which the policy was simulated.
     endless : tuple[Draft, str] or None
         The smallest draft on which the policy never serves some request, and the run's status
         (``"livelock"`` or ``"stalled"``).
@@ -142,11 +143,11 @@ class Scorer:
     _known: dict[Draft, Fraction] = field(default_factory=dict)
 
     def score(self, draft: Draft, beyond: Fraction = Fraction(0)) -> Fraction:
-        """Return a lower bound on the competitive ratio of the policy on a draft instance.
+        """Return a lower bound on the ratio of the policy to the optimum on an instance (draft).
 
-        The cost of a randomised policy is its mean over `SEARCH_SEEDS`. The result is 0 if a run
-        did not serve every request. It is also 0, without a search for a schedule, if a volume
-        bound shows that the ratio is at most ``beyond``.
+        The total latency of a randomised policy is the mean over `SEARCH_SEEDS`. The result is 0 if
+        a run did not serve every request. It is also 0 if `lower_bound` shows that the ratio is at
+        most ``beyond``. In this case no schedule is searched for.
         """
         if draft in self._known:
             return self._known[draft]
@@ -154,8 +155,8 @@ class Scorer:
         instance = draft.instance()
         costs = policy_costs(self.spec, instance, SEARCH_SEEDS)
         if costs.mean is None:
-            # A run that only reached the limit on rounds might have served every request later. So
-            # it does not count as endless.
+            # A run that reached the limit on rounds might have served every request later. So only
+            # the statuses in ENDLESS count as endless.
             smaller = self.endless is None or size_of(draft) < size_of(self.endless[0])
             if costs.status in ENDLESS and smaller:
                 self.endless = (draft, costs.status)
@@ -168,9 +169,10 @@ class Scorer:
 
 
 def size_of(draft: Draft) -> tuple[int, int, int]:
-    """Return the size of a draft: n, M, and the sum of all lengths and arrivals.
+    """Return the size of an instance (draft), by which instances of equal ratio are sorted.
 
-    Drafts of equal ratio are sorted by size, as smaller instances are easier to read.
+    It is (number of requests, memory limit, sum of all lengths and arrivals). Smaller instances
+    come first, as they are easier to read.
     """
     return len(draft.rows), draft.memory_limit, sum(sum(row) for row in draft.rows)
 
@@ -200,14 +202,11 @@ class Case:
 
     @property
     def ratio(self) -> Fraction:
-        """Competitive ratio on this instance: cost / optimum."""
+        """Ratio of the policy to the optimum on this instance: ``cost`` / ``optimum``."""
         return self.cost / self.optimum
 
     def instance(self, name: str | None = None) -> Instance:
-        """Return the draft as an `Instance`, with the optimum and its schedule if known.
-
-        These are known if ``bounds`` is not None.
-        """
+        """Return the draft as an `Instance`, with ``bounds`` attached if they are not None."""
         made = self.draft.instance(name)
         return made if self.bounds is None else self.bounds.attached_to(made)
 

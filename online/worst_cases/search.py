@@ -1,14 +1,15 @@
-"""Search for small instances that maximise a policy's proved competitive ratio.
+"""Search for small instances on which a policy's proved ratio to the optimum is largest.
 
-The search is an evolution strategy in rounds. In each round `POPULATIONS` populations of drafts
-(small instances) evolve independently. Every other population begins with the worst cases of the
-rounds before, the others with random drafts only, so that an early success does not decide
-everything. Drafts are compared by a lower bound on the policy's ratio (`Scorer`). The best drafts
-of a round are solved to optimality (`prove`), and only proved cases are returned.
+The search is an evolution strategy in rounds. In each search round `POPULATIONS` populations of
+small instances (drafts) evolve independently. Every other population begins with the worst cases of
+the earlier search rounds. The others begin with random instances only, so that an early success
+does not decide the whole search. Instances are compared by a lower bound on the policy's ratio
+(`Scorer`). The optima of the best instances of a search round are then proved (`prove`). Only
+instances with proved optima are returned.
 
-The search is deterministic: a population depends only on the policy, the space, the seed, the
-round, its own index and the cases of the rounds before. The exception is `PROOF_SECONDS`, the time
-limit of a single proof.
+The search is deterministic, except for `PROOF_SECONDS`, the time limit of a single proof. A
+population depends only on the policy, the limits on instances, the seed, the search round, its own
+number and the worst cases of the earlier search rounds.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from .drafts import Draft, Space, crossed, mutated, neighbours, random_draft, sh
 from .scoring import Case, Scorer, prove, size_of
 
 POPULATIONS = 4
-"""Number of populations of instances that evolve independently in a round of the search."""
+"""Number of populations of instances that evolve independently in each search round."""
 
 MEMBERS = 16
-"""Number of instances that a population keeps after a generation."""
+"""Largest number of instances that a population keeps after a generation."""
 
 OFFSPRING = 32
 """Number of new instances that a generation makes by mutation and crossing."""
@@ -44,7 +45,7 @@ EVALUATIONS = 1_200
 """Number of instances on which a population simulates the policy before its local search."""
 
 POLISH = 0.5
-"""Limit on the instances simulated in the local search: this share of the limit in evolution."""
+"""Limit on the instances simulated in the local search, as a share of the limit in evolution."""
 
 SAME_RATIO = 3
 """Largest number of instances with equal ratios that a population keeps."""
@@ -64,7 +65,8 @@ class Population(NamedTuple):
     Attributes
     ----------
     best : tuple[Scored, ...]
-        Drafts of the last generation with lower bounds on their ratios, the largest first.
+        Instances of the last generation, each with a lower bound on the policy's ratio. The largest
+        bound is first.
     endless : tuple[Draft, str] or None
         The smallest draft on which the policy never serves some request, and the run's status.
     """
@@ -80,7 +82,7 @@ class WorstCases:
     Attributes
     ----------
     spec, space, seed : PolicySpec, Space, int
-        The arguments of the search.
+        The arguments of `search`.
     rounds : int
         Number of finished rounds of the search.
     cases : tuple[Case, ...]
@@ -98,10 +100,10 @@ class WorstCases:
     endless: tuple[Draft, str] | None = None
 
     def after(self, populations: Sequence[Population]) -> WorstCases:
-        """Return the worst cases after one more round, which ended with the given populations.
+        """Return the worst cases after one more search round, which ended with ``populations``.
 
-        For up to `KEPT` drafts whose ratios may exceed those of the present cases, the optimum is
-        proved.
+        The optimum is proved for up to `KEPT` instances whose ratios may exceed those of the
+        present worst cases.
         """
         found = {case.draft: case for case in self.cases}
         bar = self.cases[-1].ratio if len(self.cases) == KEPT else Fraction(0)
@@ -118,7 +120,7 @@ class WorstCases:
         return replace(self, rounds=self.rounds + 1, cases=cases, endless=smallest)
 
     def __str__(self) -> str:
-        """Return a line of text: policy, space, and largest proved ratio with its instance."""
+        """Return a line of text: the policy, the limits on instances, and the worst case."""
         name = f"{self.spec.label}, {self.space}"
         if not self.cases:
             return f"{name}: no optimum was proved"
@@ -149,13 +151,13 @@ def search(
     seed : int, default 0
         Seed of all random choices.
     rounds : int, default 1
-        Number of rounds. Every other population of a round begins with the worst cases found so
-        far.
+        Number of search rounds. In each, every other population begins with the worst cases found
+        so far.
     evaluations : int, default EVALUATIONS
-        Number of instances on which each of the four populations of a round simulates the policy,
-        before a local search from its best one.
+        Number of instances on which each of the four populations of a search round simulates the
+        policy. A local search from the best instance follows.
     progress : Callable[[WorstCases], None] or None, default None
-        Called after each round with the worst cases until then.
+        Called after each search round with the worst cases found so far.
 
     Raises
     ------
@@ -182,9 +184,9 @@ def search(
 
 
 def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
-    """Evolve population ``number`` of the next search round. Improve its best instance.
+    """Evolve population ``number`` of the next search round, then improve its best instance.
 
-    `_polish` improves it by local search. Each population has its own random numbers.
+    `_polish` does the second step by local search. Each population has its own random numbers.
     """
     label = f"{found.spec.label}: {found.space}".encode()
     rng = np.random.default_rng([found.seed, zlib.crc32(label), found.rounds, number])
@@ -200,10 +202,11 @@ def _explore(found: WorstCases, number: int, evaluations: int) -> Population:
 def _evolve(
     scorer: Scorer, space: Space, first: list[Draft], evaluations: int, rng: np.random.Generator
 ) -> list[Scored]:
-    """Evolve a population that begins with the drafts ``first`` and random ones.
+    """Evolve a population of small instances (drafts), which begins with ``first`` and random ones.
 
-    Return the last generation, with lower bounds on the ratios, the largest first. About
-    ``evaluations`` drafts are simulated at most.
+    Return the last generation. Each instance has a lower bound on the policy's ratio to the
+    optimum, and the largest bound is first. No generation begins after ``evaluations`` instances
+    have been simulated.
     """
     while len(first) < min(FIRST_DRAFTS, evaluations):
         first.append((shaped_draft if rng.random() < 0.5 else random_draft)(rng, space))
@@ -214,25 +217,25 @@ def _evolve(
         floor = members[-1][0] if len(members) == MEMBERS else Fraction(0)
         children: dict[Draft, None] = {}
         for _ in range(OFFSPRING):
-            # The parent is the better of two random members of the population. So each member has a
-            # chance to become a parent.
+            # The parent is the better of two random members of the population (members are sorted).
+            # So better members are parents more often, but every member can be one.
             parent = members[min(int(k) for k in rng.integers(len(members), size=2))][1]
             if rng.random() < 0.15:
                 other = members[int(rng.integers(len(members)))][1]
                 parent = crossed(parent, other, rng, space)
             children[mutated(parent, rng, space)] = None
         members = _survivors([*members, *((scorer.score(one, floor), one) for one in children)])
-        # In a tiny space all drafts have soon been simulated. Then the number of evaluations stops
-        # growing, and only ``stalled`` ends the loop.
+        # In a tiny space all drafts have soon been simulated. The number of evaluations then stops
+        # growing, and only the limit on ``stalled`` ends the loop.
         stalled = stalled + 1 if scorer.evaluations == before else 0
     return members
 
 
 def _survivors(scored: Iterable[Scored]) -> list[Scored]:
-    """Return the drafts with the largest ratios, at most `MEMBERS`, the largest ratio first.
+    """Return the instances with the largest ratios, at most `MEMBERS`, the largest ratio first.
 
-    Of drafts with equal ratios only the `SAME_RATIO` smallest are kept. Drafts of ratio 0 are
-    dropped.
+    Of instances with equal ratios only the `SAME_RATIO` smallest are kept. Instances of ratio 0 are
+    dropped. A ratio is a lower bound on the policy's ratio to the optimum.
     """
     ranked = sorted(set(scored), key=lambda one: (-one[0], size_of(one[1]), one[1]))
     kept: list[Scored] = []
@@ -246,10 +249,10 @@ def _survivors(scored: Iterable[Scored]) -> list[Scored]:
 
 
 def _polish(scorer: Scorer, space: Space, start: Scored, evaluations: int) -> Scored:
-    """Improve a draft by local search: replace it by a neighbour of larger ratio until none exists.
+    """Improve an instance by local search. Replace it by a better neighbour while one exists.
 
-    A neighbour of equal ratio and smaller size counts as an improvement too. About ``evaluations``
-    drafts are simulated at most.
+    A neighbour is better if its ratio is larger, or if it is smaller and has the same ratio. The
+    search also ends when about ``evaluations`` instances have been simulated.
     """
     score, draft = start
     last = scorer.evaluations + evaluations
