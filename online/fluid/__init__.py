@@ -1,1 +1,1 @@
-"""The fluid model of [A25]: equilibrium, stability, thresholds of WAIT and Nested WAIT, memory."""
+"""The fluid model of [A25]: its equilibrium, and thresholds and memory of WAIT and Nested WAIT."""

@@ -1,8 +1,9 @@
 """The fluid equilibrium of [A25] Section 3, and the condition under which one exists.
 
-A prompt with prefill length l and decode length l' runs l' + 1 iterations, stages s = 0 .. l', and
-holds l + s tokens at stage s: ``prefill_rounds=1`` of `online.simulate`. An iteration takes
-d0 + d1 * (tokens of the batch) seconds: `instances.batch_time.models.IterationTime`.
+A prompt with prefill length l and decode length l' runs l' + 1 iterations. These are its stages
+s = 0 .. l', and at stage s it holds l + s tokens. `online.simulate` does the same with
+``prefill_rounds=1``. An iteration takes d0 + d1 * (tokens of the batch) seconds, as in
+`instances.batch_time.models.IterationTime`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from instances.validation import (
 
 @dataclass(frozen=True, slots=True)
 class PromptType:
-    """Prompts of equal lengths that arrive in a Poisson process ([A25] Section 2.2).
+    """Type of prompts: equal lengths, arrivals in a Poisson process ([A25] Section 2.2).
 
     Parameters
     ----------
@@ -41,8 +42,8 @@ class PromptType:
         A field out of its range.
     """
 
-    # With arrival rates up to this maximum, (rate x memory of a prompt) summed over all types is
-    # within the range of floats.
+    # The maximum of ``arrival_rate`` ensures that rate x memory of a prompt, summed over all types,
+    # is within the range of floats.
     arrival_rate: float = ranged(above=0, maximum=LARGEST_INTEGER)
     prefill_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
     decode_length: int = ranged(minimum=1, maximum=LARGEST_TOKEN_COUNT)
@@ -52,7 +53,10 @@ class PromptType:
 
     @property
     def stages(self) -> int:
-        """Iterations in which a prompt is in the batch: l' + 1, one for prefill and l' decodes."""
+        """Iterations in which a prompt is in the batch: one for its prefill and l' decodes.
+
+        l' is the decode length.
+        """
         return self.decode_length + 1
 
     @property
@@ -82,7 +86,8 @@ class Equilibrium:
     throughput : float
         Thr* = sum_j lambda_j l'_j, decode tokens per second ([A25] Equations (6), (10)).
     prompts : tuple[float, ...]
-        n*_j, number of prompts of each type j in service, all stages together ([A25] Equation (7)).
+        n*_j, number of prompts of each type j in service, at all stages together ([A25] Equation
+        (7)).
     """
 
     load: float

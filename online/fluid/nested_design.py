@@ -1,11 +1,15 @@
 """Segments, thresholds and memory of Nested WAIT for a workload ([A25] Theorems 2 and 4).
 
-Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase (segment 1 also stage 0,
-the prefill). p_k is the share of prompts that continue from segment k - 1 to segment k.
+Segment k = 1 .. m covers the stages e_{k-1} + 1 .. e_k of the decode phase. Segment 1 also covers
+stage 0, the prefill. n_k is the threshold of segment k: the most prompts that a batch advances at
+each of its stages. p_k is the share of prompts that continue from segment k - 1 to segment k, and
+D_k = n_k - p_k n_{k-1} the drift of segment k.
 
-M_pi, (13), is used in a corrected form: the printed one omits stage 0 and, for k >= 3, overstates
-the tokens of a prompt. The lower bound (22) on theta_k is 8 D_k / n_{k-1}. Theorems 2 and 4 print
-8 D_k / n_k, which is larger and not a bound: n = (12, 7), p = 1/2 has theta = 0.679 < 8/7.
+Two formulas of [A25] are corrected here. The first is M_pi, the tokens of the largest batch
+(Equation (13)). The printed one omits stage 0 and, for k >= 3, overstates the tokens of a prompt.
+The second is the lower bound (22) on theta_k, the `decay_rate` of the queue for segment k. It is
+8 D_k / n_{k-1}. Theorems 2 and 4 print 8 D_k / n_k, which is larger and not a bound: with the
+thresholds n = (12, 7) and p_2 = 1/2, theta_2 is 0.679, which is below 8/7.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ class Segments:
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A field out of its range, or other numbers of ends than of arrival rates.
+        A field is out of its range, or the numbers of ends and of arrival rates differ.
     """
 
     prefill_length: int = ranged(minimum=1)
@@ -69,7 +73,10 @@ class Segments:
 
     @cached_property
     def entering_rates(self) -> tuple[float, ...]:
-        """Lam_k = sum_{i >= k} lambda_i for k = 1 .. m: prompts per second that enter segment k."""
+        """Lam_k for k = 1 .. m: prompts per second that enter segment k.
+
+        Lam_k = sum_{i >= k} lambda_i, where lambda_i prompts per second end in segment i.
+        """
         return tuple(math.fsum(self.arrival_rates[k:]) for k in range(len(self)))
 
     @cached_property
@@ -92,9 +99,10 @@ class Segments:
 
     @property
     def mean_stages(self) -> tuple[float, ...]:
-        """sbar_k for k = 1 .. m: (first stage + last stage) / 2 of segment k.
+        """sbar_k for k = 1 .. m: the mean of the first and the last stage of segment k.
 
-        A prompt at stage s has s output tokens, so sbar_k is their mean number in segment k.
+        A prompt at stage s has s output tokens. So sbar_k is the mean number of output tokens of a
+        prompt in segment k.
         """
         firsts = (0, *(end + 1 for end in self.ends[:-1]))
         return tuple((first + end) / 2 for first, end in zip(firsts, self.ends, strict=True))
@@ -108,8 +116,8 @@ def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
     types : Sequence[PromptType]
         The workload, all with the same prefill length.
     segments : int or None, default None
-        Number of segments. The numbers of distinct decode lengths in two segments differ by at most
-        1. None makes one segment for each decode length.
+        Number of segments. The distinct decode lengths are divided among them as evenly as
+        possible. None makes one segment for each decode length.
 
     Raises
     ------
@@ -134,9 +142,10 @@ def group(types: Sequence[PromptType], segments: int | None = None) -> Segments:
 class MemoryRequirement(NamedTuple):
     """Memory that Nested WAIT needs, in tokens, in the three parts of [A25] Equations (14), (17).
 
-    Up to n_k prompts enter segment k = 1 .. m in a batch. A prompt that waits to enter segment k
-    has finished stage e_{k-1} and holds l + e_{k-1} tokens. theta_k is the `decay_rate` of the
-    queue of these prompts. With probability at least 1 - delta the memory is enough for T seconds.
+    Up to n_k prompts (the threshold) enter segment k = 1 .. m in a batch. A prompt that waits to
+    enter segment k has finished stage e_{k-1} and holds l + e_{k-1} tokens, where l is the prefill
+    length. theta_k is the `decay_rate` of the queue of these prompts. d0 is the fixed time of an
+    iteration. With probability at least 1 - delta the memory is enough for T seconds.
 
     Attributes
     ----------
@@ -173,9 +182,9 @@ class NestedPlan(Plan[Segments]):
     def batch_memory(self) -> float:
         """M_pi = sum_k n_k delta_k (l + sbar_k), tokens of the largest batch.
 
-        This is [A25] Equation (13), corrected. The largest batch has n_k prompts at each of the
-        delta_k stages of segment k. They hold l + sbar_k tokens on average, with the mean stage
-        sbar_k.
+        This is [A25] Equation (13), corrected. The largest batch has n_k prompts (the threshold) at
+        each of the delta_k stages of segment k. They hold l + sbar_k tokens on average, where l is
+        the prefill length and sbar_k the mean stage of the segment.
         """
         s = self.workload
         return sum(
@@ -185,11 +194,12 @@ class NestedPlan(Plan[Segments]):
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """For each segment, prompts that a batch can take on minus new prompts per batch.
+        """D_k for each segment k: prompts that a batch can take in minus new prompts per batch.
 
-        Segment 1 takes on n_1, and Lam_1 DT(n) arrive: Lam_1 prompts per second, for the DT(n)
-        seconds of the longest iteration. Segment k >= 2 takes on n_k, and the share p_k of the
-        n_{k-1} prompts of segment k - 1 goes on to it: D_k = n_k - p_k n_{k-1}.
+        Segment 1 takes in n_1 prompts per batch (the threshold), while Lam_1 DT(n) prompts arrive:
+        Lam_1 per second, for the DT(n) seconds of the longest iteration. Segment k >= 2 takes in
+        n_k prompts. The share p_k of the n_{k-1} prompts of segment k - 1 continues to it, so
+        D_k = n_k - p_k n_{k-1}.
         """
         first = self.thresholds[0] - self.workload.entering_rates[0] * self.batch_duration
         pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
@@ -199,7 +209,7 @@ class NestedPlan(Plan[Segments]):
     def keeps_up(self) -> bool:
         """Whether all `drifts` are positive: [A25] Equations (12), (16).
 
-        Each segment then takes on more prompts per batch than join its queue.
+        Each segment then takes in more prompts per batch than join its queue.
         """
         return all(d > ROUNDING * n for d, n in zip(self.drifts, self.thresholds, strict=True))
 
@@ -207,8 +217,8 @@ class NestedPlan(Plan[Segments]):
     def thetas(self) -> tuple[float, ...]:
         """theta_k for k = 2 .. m, the `decay_rate` of the queue of prompts for segment k.
 
-        The probability that n_k + x prompts wait to enter segment k falls like exp(-theta_k x)
-        ([A25] Equation (20)).
+        n_k is the threshold of segment k. The probability that n_k + x prompts wait to enter
+        segment k falls like exp(-theta_k x) as x grows ([A25] Equation (20)).
         """
         pairs = zip(pairwise(self.thresholds), self.workload.continuation, strict=True)
         return tuple(decay_rate(n, prior, p) for (prior, n), p in pairs)
@@ -216,8 +226,8 @@ class NestedPlan(Plan[Segments]):
     def memory_requirement(self, horizon: float, overflow_probability: float) -> MemoryRequirement:
         """Return the memory with which overflow within T seconds has probability at most delta.
 
-        See [A25] Equations (14), (17). The memory is infinite if the drift of some segment k >= 2
-        is not positive: its queue then does not stay bounded.
+        See [A25] Equations (14), (17). The memory is infinite if one of the `drifts` after the
+        first is not positive. The queue for that segment then grows without bound.
 
         Parameters
         ----------
@@ -243,13 +253,14 @@ class NestedPlan(Plan[Segments]):
 
 
 def decay_rate(n: int, previous: int, share: float) -> float:
-    """Return the rate theta at which the queue for a segment has exponential tails.
+    """Return the rate theta with which long queues for a segment become improbable.
 
     The probability of x prompts in the queue falls like exp(-theta x). Each batch takes up to n
-    prompts from the queue. Each of ``previous`` prompts of the segment before joins it with
-    probability p = ``share``. So theta > 0 solves exp(-theta n) (1 - p + p e^theta)^previous = 1
-    ([A25] Equation (20)). The rate is 0 if n <= p * previous, because the queue then does not
-    shrink. It is infinite if n >= previous, because the queue then never exceeds one batch.
+    prompts from the queue. Of the segment before, ``previous`` prompts per batch end their last
+    stage, and each joins the queue with probability p = ``share``. So theta > 0 solves
+    exp(-theta n) (1 - p + p e^theta)^previous = 1 ([A25] Equation (20)). The rate is 0 if
+    n <= p * previous, because the queue then does not shrink. It is infinite if n >= previous,
+    because the queue then never exceeds one batch.
 
     Raises
     ------
@@ -264,13 +275,13 @@ def decay_rate(n: int, previous: int, share: float) -> float:
         return 0.0
     if n >= previous:
         return math.inf
-    # scipy is imported here, not with the module: policies do not need it, and loading it takes
-    # longer than their runs.
+    # scipy is imported here and not at the top of the module. Policies do not need it, and loading
+    # it takes longer than their runs.
     from scipy.optimize import brentq
 
     def exponent(theta: float) -> float:
-        # ``grown`` is log(1 - p + p e^theta). The form for theta < 1 is accurate near 0. The form
-        # for larger theta cannot overflow.
+        # ``grown`` is log(1 - p + p e^theta) with p = ``share``. The form for theta < 1 is accurate
+        # near 0. The form for larger theta cannot overflow.
         grown = (
             math.log1p(share * math.expm1(theta))
             if theta < 1
@@ -278,8 +289,8 @@ def decay_rate(n: int, previous: int, share: float) -> float:
         )
         return previous * grown - n * theta
 
-    # Start at half of the lower bound on theta from [A25] (22). At the bound itself, round-off may
-    # give ``exponent`` a wrong sign.
+    # The search for theta starts at half of the lower bound of [A25] Equation (22). At the bound
+    # itself, round-off may give ``exponent`` a wrong sign.
     low = 4 * drift / previous
     high = 4 * low
     while exponent(high) <= 0:
@@ -298,25 +309,28 @@ def nested_thresholds(
     """Return thresholds n_k of Nested WAIT that exceed the prompts entering segment k by a margin.
 
     The share p_k of the prompts of segment k - 1 enters segment k, which has delta_k stages. The
-    result is n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up. If n_k is at most
-    p_k n_{k-1} (for p_k near 1), it is raised to the next whole number above. [A25] Section 6.2
-    uses thresholds proportional to Lam_k, the prompts per second that enter segment k. These have
-    drift 0: Equation (12) fails and the buffer of (14) is infinite.
+    result is n_k = n_1 q_2 .. q_k with q_k = min(p_k + margin, 0.99), rounded up. For p_k near 1
+    this n_k may be at most p_k n_{k-1}. It is then raised to the next whole number above.
+
+    [A25] Section 6.2 uses thresholds proportional to Lam_k, the prompts per second that enter
+    segment k. With these, the drift n_k - p_k n_{k-1} of every segment k >= 2 is 0. So the
+    condition (12) fails, and the memory in (14) is infinite.
 
     Parameters
     ----------
     segments, d0, d1 : Segments, float, float
         The workload, and the coefficients of the iteration time.
     margin : float, default 0.05
-        Drift n_k - p_k n_{k-1} of segment k as a share of n_{k-1}, > 0.
+        Drift n_k - p_k n_{k-1} of segment k as a share of n_{k-1}, before rounding, > 0.
     batch_cap : int or None, default None
-        B, the most prompts in a batch: the result has the largest n_1 >= 1 with
-        sum_k n_k delta_k <= B, even if it does not keep up. None: the smallest n_1 that keeps up.
+        B, the most prompts in a batch. The result has the largest n_1 >= 1 with
+        sum_k n_k delta_k <= B, even if its `drifts` are not all positive. None: the smallest n_1
+        with which they are.
 
     Raises
     ------
     InvalidValueError
-        No n_1 keeps up, because the load with the margins is 1 or more.
+        No n_1 gives positive `drifts`, because the load with the margins is 1 or more.
     """
     margin = as_number(margin, None, "margin", above=0)
     d0, d1 = coefficients(d0, d1)
@@ -337,8 +351,9 @@ def nested_thresholds(
     if batch_cap is not None:
         cap = as_integer(batch_cap, None, "batch_cap", minimum=1)
         return plan(max(1, bisect_right(range(1, max(2, cap)), cap, key=size)))
-    # For large n_1 the effect of rounding vanishes. The ratio n_k / n_{k-1} is then q_k, or p_k if
-    # p_k > 0.99, and the drift of segment 1 is n_1 (1 - load) - Lam_1 d0.
+    # The load decides whether any n_1 keeps up. For large n_1 rounding has no effect: n_k / n_{k-1}
+    # is q_k (or p_k if p_k > 0.99), and segment 1 has the drift n_1 (1 - load) - Lam_1 d0. Lam_1
+    # prompts arrive per second.
     ratios, product = [1.0], 1.0
     for share, p in zip(shares, segments.continuation, strict=True):
         product *= share

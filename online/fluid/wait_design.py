@@ -20,7 +20,8 @@ from .balance import PromptType, coefficients, token_load
 Load = TypeVar("Load", bound=Sized)
 
 ROUNDING = 1e-9
-"""n_j and lambda_j DT(n) count as equal if they differ by at most this share of n_j (round-off)."""
+"""A threshold n_j and the arrivals lambda_j DT(n) of a longest iteration count as equal if they
+differ by at most this share of n_j. The difference may be round-off."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ class Plan(ABC, Generic[Load]):
     @property
     @abstractmethod
     def batch_memory(self) -> float:
-        """M_pi, tokens of the largest batch: n_j prompts at every stage of type or segment j."""
+        """M_pi, tokens of the largest batch.
+
+        It has n_j prompts (the threshold) at every stage of each type or segment j.
+        """
 
     @property
     def batch_duration(self) -> float:
@@ -77,8 +81,9 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
     def batch_memory(self) -> int:
         """M_pi = sum_j n_j S_j, the most tokens that all prompts in service can hold.
 
-        A batch holds no more either. Each stage has up to n_j prompts of type j, and S_j is
-        `PromptType.footprint`, the tokens of a prompt summed over its stages.
+        This is also the most that a batch can hold. Each stage has up to n_j prompts of type j
+        (the threshold). S_j is `PromptType.footprint`, the tokens of a prompt summed over its
+        stages.
         """
         return sum(
             n * kind.footprint for n, kind in zip(self.thresholds, self.workload, strict=True)
@@ -86,7 +91,7 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @cached_property
     def drifts(self) -> tuple[float, ...]:
-        """n_j - lambda_j DT(n) for each type j: prompts taken on minus arrivals per iteration.
+        """n_j - lambda_j DT(n) for each type j: prompts taken in minus arrivals per iteration.
 
         An iteration begins the prefill of up to n_j prompts (the threshold). lambda_j prompts
         arrive per second, and the longest iteration takes DT(n) = `batch_duration` seconds.
@@ -98,20 +103,22 @@ class WaitPlan(Plan[tuple[PromptType, ...]]):
 
     @property
     def keeps_up(self) -> bool:
-        """Whether DT(n) <= n_j / lambda_j for every type ([A25] Equation (11)).
+        """Whether DT(n) <= n_j / lambda_j for every type j ([A25] Equation (11)).
 
-        The threshold n_j is then at least the arrivals during the longest iteration. After T
-        seconds the throughput is within O(T^-1/2) of that of the fluid equilibrium.
+        DT(n) is `batch_duration`, the time of the longest iteration, and lambda_j the arrival rate.
+        So the threshold n_j is at least the arrivals during the longest iteration. After T seconds
+        the throughput is then within O(T^-1/2) of that of the fluid equilibrium.
         """
         return self._smallest_relative_drift >= -ROUNDING
 
     @property
     def keeps_up_strictly(self) -> bool:
-        """Whether DT(n) < n_j / lambda_j for every type ([A25] Equation (11) with < for <=).
+        """Whether DT(n) < n_j / lambda_j for every type j ([A25] Equation (11) with < for <=).
 
-        The threshold n_j then exceeds the arrivals during the longest iteration. After T seconds
-        the throughput is within O(1/T) of that of the fluid equilibrium, and the mean latency stays
-        bounded.
+        DT(n) is `batch_duration`, the time of the longest iteration, and lambda_j the arrival rate.
+        So the threshold n_j exceeds the arrivals during the longest iteration. After T seconds the
+        throughput is then within O(1/T) of that of the fluid equilibrium, and the mean latency
+        stays bounded.
         """
         return self._smallest_relative_drift > ROUNDING
 
@@ -143,13 +150,13 @@ def wait_thresholds(
 ) -> WaitPlan:
     """Return the smallest thresholds n_j of WAIT that keep up with arrivals and fit into memory.
 
-    Thresholds keep up if n_j >= lambda_j DT(n) for every type ([A25] Theorem 1, Equation (11)).
-    They fit if M_pi = sum_j n_j S_j <= C. Here S_j is the `PromptType.footprint`, and
-    DT(n) = d0 + d1 M_pi is the time of the longest iteration. [A25] has no rule for n_j. If n_j
-    need not be whole numbers, n_j = c lambda_j keep up and fit exactly when c >= DT* and c W <= C,
-    with the iteration time DT* of the `equilibrium` and W = sum_j lambda_j S_j. The result has the
-    smallest whole numbers with n_j > lambda_j DT(n) for every type. If these do not fit, equality
-    n_j = lambda_j DT(n) is accepted.
+    Thresholds keep up if n_j >= lambda_j DT(n) for every type j ([A25] Theorem 1, Equation (11)).
+    They fit if M_pi = sum_j n_j S_j <= C. Here lambda_j is the arrival rate, S_j the
+    `PromptType.footprint`, and DT(n) = d0 + d1 M_pi the time of the longest iteration. [A25] does
+    not say how to choose n_j. If n_j need not be whole numbers, n_j = c lambda_j keep up and fit
+    exactly when c >= DT* and c W <= C, with the iteration time DT* of the `equilibrium` and
+    W = sum_j lambda_j S_j. The result has the smallest whole numbers n_j with n_j > lambda_j DT(n)
+    for every type. If these do not fit, n_j = lambda_j DT(n) is accepted too.
 
     If no thresholds keep up and fit, the result has the largest n_j = max(1, floor(c lambda_j))
     that fit, and `WaitPlan.keeps_up` is False. The reason is that M*, the memory of the
@@ -225,19 +232,20 @@ def batch_cap_thresholds(
 def _first_that_keeps_up(
     kinds: tuple[PromptType, ...], d0: float, d1: float, limit: float, strictly: bool
 ) -> WaitPlan | None:
-    """Return the smallest thresholds with n_j >= lambda_j DT(n), or None if they do not fit.
+    """Return the smallest thresholds n_j >= lambda_j DT(n), or None if they do not fit.
 
-    All n_j begin at 1. Each step raises n_j to lambda_j DT(n), rounded up, with DT(n) for the old
-    thresholds: the arrivals of type j during the longest iteration. DT(n) grows with n, so no step
-    exceeds the smallest solution. ``strictly`` requires n_j > lambda_j DT(n). Thresholds fit if
-    their largest batch has at most ``limit`` tokens.
+    lambda_j DT(n) is the number of arrivals of type j during the longest iteration, whose time
+    DT(n) grows with the thresholds n. All n_j begin at 1. Each step raises n_j to lambda_j DT(n)
+    for the old thresholds, rounded up. So no step exceeds the smallest solution. ``strictly``
+    requires n_j > lambda_j DT(n). Thresholds fit if their largest batch has at most ``limit``
+    tokens.
     """
     rates, footprints = _columns(kinds)
     edge = ROUNDING if strictly else -ROUNDING
     counts = np.ones(len(kinds))
     while counts @ footprints <= limit:
-        # ``needed`` is the least n_j > lambda_j DT(n) if ``strictly``, else the least n_j >=
-        # lambda_j DT(n). Numbers that differ by at most `ROUNDING` times n_j count as equal.
+        # ``needed`` has the least whole numbers n_j > lambda_j DT(n) if ``strictly``, else the
+        # least n_j >= lambda_j DT(n). `ROUNDING` says when two numbers count as equal.
         least = rates * (d0 + d1 * (counts @ footprints)) / (1 - edge)
         needed = np.maximum(np.floor(least) + 1 if strictly else np.ceil(least), counts)
         if (needed == counts).all():
@@ -249,8 +257,8 @@ def _first_that_keeps_up(
 def _largest_that_fit(kinds: tuple[PromptType, ...], limit: float) -> tuple[int, ...]:
     rates, footprints = _columns(kinds)
     highest = limit / float((rates * footprints).min())
-    # The thresholds n_j = max(1, floor(c lambda_j)) grow with c. Bisect for the largest c with
-    # which they fit into memory.
+    # The thresholds n_j = max(1, floor(c lambda_j)), with the arrival rates lambda_j, grow with c.
+    # Bisect for the largest c with which they fit into memory.
     low, high = 0.0, highest
     for _ in range(200):
         middle = (low + high) / 2

@@ -299,6 +299,7 @@ class Setup:
     prefill_rounds : int, default 0
         Rounds that each request spends on its prompt without emitting a token.
     """
+
     memory_limit: int
     rng: np.random.Generator
     memory_rule: MemoryRule = TOKENS

@@ -1,4 +1,4 @@
-"""Checks of a policy: properties of every online policy, tried on drawn instances."""
+"""Checks of a policy on random instances: properties that every online policy must have."""
 
 from __future__ import annotations
 

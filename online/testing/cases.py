@@ -1,4 +1,4 @@
-"""Instances on which policies are checked, with predictions: drawn, altered, and made smaller."""
+"""Test cases for policies, each an instance with predictions: drawn, altered, made smaller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ BUCKETS = BucketPredictions((3, 7, LONGEST_OUTPUT))
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: an instance sorted by arrival, a prediction model and the seed of a run."""
+    """A test case: an instance, its requests sorted by arrival, a prediction model and a seed.
+
+    The seed is that of the runs on the case.
+    """
 
     instance: Instance
     predictions: PredictionModel = EXACT
@@ -58,14 +61,17 @@ _KINDS: tuple[tuple[PredictionModel, str, MemoryRule], ...] = (
     (EXACT, "arrivals", MemoryRule(4)),
     (BUCKETS, "", MemoryRule(4, "next")),
 )
-"""Kinds of cases: predictions, properties of the instance (see `drawn_cases`), memory rule."""
+"""Kinds of cases: (prediction model, properties of the instance, memory rule).
+
+The words for the properties are those of `drawn_cases`.
+"""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:
-    """Draw ``count`` cases, of the kinds in turn, with an increasing number of requests.
+    """Draw ``count`` test cases, which go through `_KINDS` in turn and get more and more requests.
 
-    "arrivals" makes requests arrive over time, "tight" makes memory just enough for each request
-    alone, and "ties" makes requests equal.
+    A kind has properties. With "arrivals" requests arrive over time, with "tight" memory is just
+    enough for each request alone, and with "ties" requests are equal.
     """
     for place in range(count):
         rng = np.random.default_rng([seed, place])
@@ -113,9 +119,10 @@ def other_lengths(case: Case) -> Iterator[tuple[Case, set[int]]]:
 
 
 def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
-    """Yield (variant of a case, round): requests that arrive from this round on are changed.
+    """Yield pairs (variant of a case, round).
 
-    They have other lengths, arrive later, or are missing.
+    In the variant, requests that arrive in this round or later are changed: they have other
+    lengths, arrive later, or are missing.
     """
     requests = case.instance.requests
     times = sorted({one.arrival_time for one in requests} - {0})
@@ -139,7 +146,7 @@ def other_futures(case: Case) -> Iterator[tuple[Case, int]]:
 
 
 def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Leave out requests of a failing case as long as the rest still fails. Return the result."""
+    """Remove requests from a failing case while the smaller case still fails. Return the result."""
     tries, first, size = MOST_TRIES, 0, max(1, len(case.instance) // 2)
     while size and tries:
         requests = case.instance.requests

@@ -1,4 +1,7 @@
-"""`check_policy`: determinism, no peeking, the rules, no starvation."""
+"""`check_policy`: test a policy on random instances for errors, broken rules and hidden knowledge.
+
+It also tests whether all requests are served, and whether equal seeds give equal runs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ LEVEL = ServiceLevel(latency=30, time_per_token=4)
 """Service level for policies that need one. In the drawn cases only some requests can meet it."""
 
 Reason: TypeAlias = "str | None"
-"""Result of a check: the reason of a failure, "" if it passed, None if it does not apply."""
+"""Result of a check on a case: why it failed, "" if it passed, None if it does not apply."""
 
 
 @dataclass
@@ -59,13 +62,13 @@ class Outcome:
 
     @property
     def drained(self) -> float:
-        """Round in which the policy stopped waiting for more requests. Infinite if it did not."""
+        """Round in which the policy stopped waiting for more requests. Infinite if it never did."""
         drained = None if self.run is None else self.run.drain_round
         return math.inf if drained is None else drained
 
 
 def play(case: Case, policy: Policy) -> Outcome:
-    """Run a policy on a case and return the outcome. An error of the policy is not raised."""
+    """Run a policy on a case. Return the outcome, with the error if the policy raised one."""
     outcome, decide = Outcome(), policy.decide
 
     def decides(state: State) -> Decision:
@@ -107,8 +110,8 @@ class Laboratory:
     Attributes
     ----------
     erratic : bool
-        Whether two runs of the same case differed. The checks that compare runs of different cases
-        then prove nothing, and are left out.
+        Whether two runs of the same case differed. Comparisons of runs of different cases then
+        prove nothing, so the checks that make them are left out.
     """
 
     def __init__(self, spec: PolicySpec) -> None:
@@ -116,9 +119,9 @@ class Laboratory:
         self._runs: dict[tuple[str, str, int], Outcome] = {}
 
     def run(self, case: Case) -> Outcome:
-        """Run a new object of the policy on a case, unless this was done before.
+        """Return the outcome of a run of the policy on a case.
 
-        Return the outcome.
+        A new policy object is made and run, unless the outcome is in the cache.
         """
         if case.key not in self._runs:
             self._runs[case.key] = play(case, self.spec.make())
@@ -126,39 +129,39 @@ class Laboratory:
 
 
 def check_policy(policy: AnyPolicy, instances: int = 100, *, seed: int = 0) -> CheckReport:
-    """Run a policy on drawn instances, and report which properties of every policy it lacks.
+    """Run a policy on random instances, and report which properties of every policy it lacks.
 
     * runs: it raises no error.
     * rules: memory is kept, only waiting requests are started, and random numbers are drawn only if
       the policy is `Policy.randomized`.
     * ends: every request is served.
     * deterministic: equal seeds give equal decisions, whatever the object ran before.
-    * lengths: decisions do not change with output lengths behind equal predictions, until one of
-      these requests ends.
-    * future: decisions do not change with the requests that are still to come.
+    * lengths: if output lengths change and their predictions do not, decisions stay the same until
+      one of the changed requests ends.
+    * future: decisions do not depend on the requests that are still to come.
 
     If a policy reads the simulator's internals without changing a decision, the checks do not find
-    it. They do not stop a decision that never returns.
+    this. They do not stop a decision that never returns.
 
     Parameters
     ----------
     policy : AnyPolicy
         As `online.simulate` takes it.
     instances : int, default 100
-        Number of instances to draw: all at once and with arrivals, tight memory, ties, memory in
-        blocks, several predictions, 2 to 30 requests.
+        Number of instances to draw, of several kinds: all requests at once or arrivals over time,
+        tight memory, ties, memory in blocks, several prediction models, 2 to 30 requests.
     seed : int, default 0
         Seed of the instances.
 
     Returns
     -------
     CheckReport
-        Prints as a list. Each failure has the smallest instance found.
+        It prints as a list of the checks. A failed check has the smallest failing instance found.
 
     Raises
     ------
     UnknownNameError, InvalidValueError, InvalidTypeError
-        A bad argument, or not one policy.
+        An argument is invalid, or ``policy`` is several policies.
     """
     (spec,) = policy_specs([policy], deadlines=True)
     seed = as_integer(seed, None, "seed", minimum=0)
@@ -182,8 +185,8 @@ def _verdict(laboratory: Laboratory, name: str, cases: Sequence[Case]) -> Verdic
     if not failing:
         return Verdict(name, asks, checked)
     laboratory.erratic |= name == "deterministic"
-    # ``reasons`` has the reasons of all failing cases in the order in which they were tried. The
-    # last one belongs to the smallest case.
+    # ``reasons`` has the reasons of all failing cases in the order in which they were tried.
+    # Smaller cases are tried later, so the last reason is that of the smallest case.
     reasons = [tried[failing[0]]]
 
     def fails(case: Case) -> bool:
@@ -210,9 +213,10 @@ def _reproduction(spec: PolicySpec, case: Case) -> str:
 
 
 def _made(spec: PolicySpec) -> str:
-    """Return a Python expression for a policy: its name as text, or a call of its class.
+    """Return a Python expression for a policy: text for `make_policy`, or a call of its class.
 
-    Classes in a notebook or inside a function have no such name, so they are called.
+    The text has the name of the policy, for a user's class with its file or module. A class in a
+    notebook or inside a function has no such name, so it is called.
     """
     if spec.own is None:
         return repr(spec.label)
@@ -246,17 +250,17 @@ def _ends(laboratory: Laboratory, case: Case) -> Reason:
         return None if run is None else ""
     why = UNSERVED[run.status]
     if run.status == "round-limit":
-        why = f"not all end in {ROUNDS_TO_END} times the rounds that one after the other takes"
+        why = f"requests are left after {ROUNDS_TO_END} times the rounds to serve them one by one"
     ends = zip(case.instance.requests, run.completion_rounds, strict=True)
     left = [str(one.id) for one, end in ends if end < 0]
     return f"{run.status}: {why}; not served: {', '.join(left)}"
 
 
 Pairs: TypeAlias = Iterator[tuple[str, float, Outcome]]
-"""Runs to compare with: description, first round that may differ, and outcome of each."""
+"""Runs to compare a run with: (description, first round that may differ, outcome) of each."""
 
 _EARLIER = next(drawn_cases(1, 1))
-"""Case that a policy object runs before another, to test that `Policy.reset` clears its state."""
+"""Case that a policy object runs before another case, to test that `reset` clears its state."""
 
 
 def _repeated(laboratory: Laboratory, case: Case) -> Pairs:
@@ -286,9 +290,9 @@ def _with_another_future(laboratory: Laboratory, case: Case) -> Pairs:
 
 
 def _same(pairs: Callable[[Laboratory, Case], Pairs]) -> Callable[[Laboratory, Case], Reason]:
-    """Return a check: the run of a case makes the same decisions as other runs up to some round.
+    """Return a check that a run of a case makes the same decisions as other runs up to some round.
 
-    ``pairs`` yields the other runs, with the first round in which each may differ.
+    ``pairs`` yields these other runs, with the first round in which the decisions may differ.
     """
 
     def check(laboratory: Laboratory, case: Case) -> Reason:

@@ -1,1 +1,1 @@
-"""Closed forms: ratios of [C25] and [F26], bounds and dual prices of [J25]."""
+"""Formulas of papers: ratios of policies ([C25], [F26]), bounds and dual prices ([J25])."""

@@ -1,10 +1,11 @@
-"""Fluid limit of the policies for interval predictions: M grows, the ratio n / M is fixed.
+"""Fluid limit of the policies for interval predictions: n requests, memory M, both growing.
 
-Memory has size 1, requests are a divisible mass in units of M, and random choices are replaced by
-their means. This module shares no code with the policies or the simulator, so if they agree, it is
-evidence for both. There are no noise and no rounding of M: a difference from a closed form of [C25]
-that remains as n / M grows is a property of the closed form. All requests arrive at the beginning
-and have equal prompts.
+The ratio n / M is fixed. In the limit, memory has size 1, requests are a divisible mass, and random
+choices are replaced by their means. All requests arrive at the beginning and have equal prompts.
+
+This module shares no code with the policies or the simulator. So if its results agree with theirs,
+both are likely right. The limit has no noise and no rounding of M. If it differs from a formula of
+[C25], and the difference remains as n / M grows, then the formula is not exact.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def fluid_latency(
 
 
 class _Fluid:
-    """Simulation of a policy on requests that can be divided, counted in units of M requests.
+    """Simulation of a policy on requests that can be divided. Numbers are in units of M requests.
 
     ``waiting[k, i]`` is the number of waiting requests with assumed output length k and true output
     length i. ``running[k, a, i]`` is the number of running requests with these lengths that have
@@ -120,9 +121,9 @@ class _Fluid:
     def _reserved(self, overdue: FloatArray) -> float:
         """Return the memory, in units of M, reserved for running requests that are not overdue.
 
-        Each reserves s + k tokens, with its assumed output length k. A request is overdue if it has
-        generated k tokens and is not finished. ``overdue`` has the numbers of overdue requests, in
-        the shape of ``running``.
+        Each reserves s + k tokens: its prompt length s and its assumed output length k. A request
+        is overdue if it has generated k tokens and is not finished. ``overdue`` has the numbers of
+        overdue requests, in the shape of ``running``.
         """
         return float(((self.running - overdue).sum(axis=2) * self._peaks).sum())
 
@@ -142,11 +143,12 @@ class _Fluid:
     def _evict(self) -> FloatArray:
         """Evict requests until the next round fits into memory.
 
-        Requests with the smallest assumed output length are evicted first. If not all requests of
-        one assumed length must go, the same share of those with few and with many tokens goes.
-        ``a-min-reserve`` evicts only overdue requests: those that have generated their assumed
-        length and are not finished. Of these, a larger share of those with fewer tokens goes
-        (`_leaving`). Return the numbers of evicted requests, in the shape of ``waiting``.
+        Requests with the smallest assumed output length are evicted first. If only a part of the
+        requests of one assumed length must be evicted, it is the same share of requests with few
+        and with many tokens. ``a-min-reserve`` evicts only overdue requests: those that have
+        generated their assumed length and are not finished. The evicted share of them is larger for
+        requests with fewer tokens (`_leaving`). Return the numbers of evicted requests, in the
+        shape of ``waiting``.
         """
         back = np.zeros_like(self.waiting)
         group, reserved = self.running, 0.0
@@ -173,8 +175,8 @@ class _Fluid:
         """Return which share of the requests to evict, by the number of tokens generated.
 
         Of requests that hold z tokens the share 1 - (z / (z + 1))^theta is evicted. The exponent
-        theta is the one that frees ``excess`` memory. Entry a of ``tokens`` is the memory that
-        requests with a generated tokens need in the next round. Both are in units of M.
+        theta is such that this frees ``excess`` memory. Entry a of ``tokens`` is the memory that
+        requests with a generated tokens need in the next round. Memory is in units of M.
         """
         rates = np.log1p(1 / np.maximum(self._held, 1))
 
@@ -196,9 +198,9 @@ class _Fluid:
 
         Requests start if all future rounds fit into memory under the assumed lengths ([C25]
         Equation (3)). A request that has exceeded its assumed length is assumed to finish in the
-        next round. Under ``a-min-reserve`` and ``a-max-peaks``, a request with assumed length k
-        counts with s + k tokens in all rounds. A request that has exceeded its assumed length then
-        counts with the tokens that it holds now.
+        next round. The rules ``a-min-reserve`` and ``a-max-peaks`` count differently. A request
+        with prompt length s and assumed length k counts s + k tokens in all rounds. A request that
+        has exceeded its assumed length counts the tokens that it holds now.
         """
         used = self._tokens_ahead()
         for bound in np.flatnonzero(self.waiting.any(axis=1)):

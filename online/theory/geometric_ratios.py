@@ -1,4 +1,7 @@
-"""Proved ratios of geometric slicing and batching for every factor ([F26] Theorems 3.15, 4.1)."""
+"""Upper bounds on the ratios of geometric slicing and batching to the optimum, by growth factor.
+
+They are from [F26] Theorems 3.15 and 4.1.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from instances.validation import as_number
 def geometric_batching_ratio(factor: float, parallel: float = math.inf) -> float:
     """Return an upper bound on (total latency of policy `gba`) / optimum ([F26] Theorem 4.1).
 
-    GBA serves requests in phases of growing slices: a slice is the number of rounds for which each
-    request of a phase may run.
+    GBA serves requests in phases. Each phase has a slice: the number of rounds for which each
+    request may run in it. Slices grow from phase to phase.
 
     Parameters
     ----------
@@ -19,7 +22,7 @@ def geometric_batching_ratio(factor: float, parallel: float = math.inf) -> float
         Factor by which the slice grows from phase to phase, above 1.
     parallel : float, default inf
         Number of requests that can run at once in every phase, >= 1. The bound for 1 holds for all
-        instances, the bound for infinity in the limit of large M.
+        instances. The bound for infinity holds in the limit of large memory.
     """
     factor = as_number(factor, None, "factor", above=1)
     if parallel < math.inf:

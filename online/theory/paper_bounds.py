@@ -1,7 +1,7 @@
-"""Bounds on total latency from memory volumes, and a dual certificate ([J25]), as exact fractions.
+"""Bounds on total latency from memory volumes, and dual prices for equal requests ([J25]).
 
-A request with prompt s and output o has the volume s o + o (o + 1) / 2: tokens that it holds,
-summed over its rounds.
+A request with prompt length s and output length o has the volume s o + o (o + 1) / 2: the tokens
+that it holds, summed over its rounds. Results are exact whole numbers or fractions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from instances.validation import as_integer
 def volume_bound(instance: Instance) -> int:
     """Return a lower bound on the total latency in rounds, from volumes ([J25] Equation (9)).
 
-    The volume of a request is s o + o (o + 1) / 2, the tokens that it holds summed over its rounds.
-    A schedule that completes k requests within t rounds has served their volumes, so the k smallest
-    volumes have a sum of at most t M. So the k-th completion is at least ceil(this sum / M) rounds
-    after the first arrival, and at least as many as the k-th smallest output length. The bound on
-    the total latency is the sum over k of (first arrival + larger of these two numbers), less the
-    sum of arrival times, or the sum of outputs if that is larger. Prompts may have any lengths.
+    The volume of a request with prompt length s and output length o is s o + o (o + 1) / 2, the
+    tokens that it holds, summed over its rounds. If k requests complete within t rounds of memory
+    M, the sum of the k smallest volumes is at most t M. So the k-th completion comes at least
+    ceil(this sum / M) rounds after the first arrival. It also comes at least as many rounds after
+    it as the k-th smallest output length. Adding the larger of these two numbers to the first
+    arrival, summing over k and subtracting all arrival times bounds the total latency. The sum of
+    the output lengths is another bound, and the larger of both is returned. Prompts may have any
+    lengths.
 
     If memory is counted in blocks, or there are several replicas, the bound is computed for one
     machine that counts tokens and admits at least the same schedules
@@ -51,8 +53,9 @@ def mc_sf_upper_bound(instance: Instance) -> Fraction:
     """Return an upper bound on the total latency of MC-SF in rounds ([J25] Lemma 4.4).
 
     It is 1536/M sum_o n_o sum_{o'<=o} n_o' vol_o' + 24 sum_o n_o o, where n_o requests have output
-    length o and vol_o = s o + o (o + 1) / 2. It holds if all prompts are equal, all requests arrive
-    at once and M is at least twice every s + o.
+    length o and vol_o = s o + o (o + 1) / 2. s is the prompt length and M the memory limit. The
+    bound holds if all prompts are equal, all requests arrive at once and M is at least twice every
+    s + o.
 
     Raises
     ------
@@ -67,8 +70,8 @@ def optimum_lower_bound(instance: Instance) -> Fraction:
     """Return a lower bound on the total latency of any schedule in rounds ([J25] Lemma 4.7).
 
     It is 1/(6M) sum_o n_o sum_{o'<=o} n_o' vol_o' + 1/6 sum_o n_o o, where n_o requests have output
-    length o and vol_o = s o + o (o + 1) / 2. It holds if all prompts are equal and all requests
-    arrive at once.
+    length o and vol_o = s o + o (o + 1) / 2. s is the prompt length and M the memory limit. The
+    bound holds if all prompts are equal and all requests arrive at once.
 
     Raises
     ------
@@ -103,11 +106,11 @@ def equal_requests_dual(
 ) -> tuple[Fraction, tuple[Fraction, ...]]:
     """Return dual prices for n equal requests that arrive at once ([J25] Equations (25)-(27)).
 
-    Each request has prompt s and output o. The result is the price y of each request (25), and the
-    prices lambda_1, lambda_2, .. per token of memory in rounds 1, 2, .. (26), (27), without the
-    zeros at the end. They solve the dual of the time-indexed LP: for every start t,
-    t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r >= 0 (23). So the total latency in rounds is at
-    least n o + n y - M sum_r lambda_r (22).
+    Each request has prompt length s and output length o, and M is the memory limit. The result is
+    the price y of each request (25), and the prices lambda_1, lambda_2, .. per token of memory in
+    rounds 1, 2, .. (26), (27), without the zeros at the end. They solve the dual of the
+    time-indexed LP: for every start t, t - y + sum_{r=t+1}^{t+o} (s + r - t) lambda_r >= 0 (23). So
+    the total latency in rounds is at least n o + n y - M sum_r lambda_r (22).
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""Largest ratio of A_min over all output distributions, as an eigenvalue ([C25] Corollary 4.8)."""
+"""Largest ratio of A_min to H-SF over all distributions of outputs ([C25] Corollary 4.8).
+
+It is the largest eigenvalue of a matrix.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from instances.validation import as_integer
 def rayleigh_maximum(u: int) -> float:
     """Return the largest ratio of `a-min` to `h-sf` in total latency for output lengths 1 .. u.
 
-    Prompts are empty ([C25] Corollary 4.8). For shares x of the output lengths, this ratio is
-    x'Ax / x'Bx (`a_min_ratio`) with a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2), b_ij = m^2 and
-    m = min(i, j). The maximum is the largest eigenvalue of B^-1 A: 1.25 at u = 2, 1.7249 at 10,
-    2.3333 at 100. The eigenvector has no negative entry (checked up to u = 1000), so its entries
-    are shares. The time is O(u^3).
+    Prompts are empty ([C25] Corollary 4.8). If x has the shares of requests with output lengths
+    1 .. u, the ratio is x'Ax / x'Bx (`a_min_ratio`). The matrices A and B have the entries
+    a_ij = m^2 / (i j) ((i + j)^2 / 2 - m^2) and b_ij = m^2 with m = min(i, j). The maximum over x
+    is the largest eigenvalue of B^-1 A: 1.25 at u = 2, 1.7249 at 10, 2.3333 at 100. Its eigenvector
+    has no negative entry (checked up to u = 1000), so its entries are shares. The time is O(u^3).
     """
     u = as_integer(u, None, "u", minimum=1)
     i = np.arange(1, u + 1, dtype=np.float64)

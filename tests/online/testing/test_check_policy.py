@@ -175,7 +175,7 @@ FAULTS: list[tuple[type[Policy], str, int, str]] = [
     (Overflows, "rules", 4, "holds"),
     (Twice, "rules", 2, "was started but is not waiting"),
     (Starves, "ends", 3, "starts nothing more, with requests left unserved; not served: r"),
-    (GoesRound, "ends", 1, "one after the other takes; not served: r1"),
+    (GoesRound, "ends", 1, "to serve them one by one; not served: r1"),
     (Crashes, "runs", 3, "IndexError: list index out of range ("),
     (Exits, "runs", 1, "RuntimeError: policy 'Exits' asked to exit: SystemExit(0)"),
 ]
