@@ -20,8 +20,7 @@ from .balance import PromptType, coefficients, token_load
 Load = TypeVar("Load", bound=Sized)
 
 ROUNDING = 1e-9
-"""A threshold n_j and the arrivals lambda_j DT(n) of a longest iteration count as equal if they
-differ by at most this share of n_j. The difference may be round-off."""
+"""A threshold n_j and lambda_j DT(n) count as equal if they differ by at most this share of n_j."""
 
 
 @dataclass(frozen=True)

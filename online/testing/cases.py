@@ -61,10 +61,7 @@ _KINDS: tuple[tuple[PredictionModel, str, MemoryRule], ...] = (
     (EXACT, "arrivals", MemoryRule(4)),
     (BUCKETS, "", MemoryRule(4, "next")),
 )
-"""Kinds of cases: (prediction model, properties of the instance, memory rule).
-
-The words for the properties are those of `drawn_cases`.
-"""
+"""Kinds of cases: predictions, properties of the instance (words of `drawn_cases`), memory rule."""
 
 
 def drawn_cases(count: int, seed: int) -> Iterator[Case]:

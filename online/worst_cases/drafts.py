@@ -201,10 +201,7 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 Change = Callable[[int, list[Row], np.random.Generator, Space], int | None]
-"""Type of a function (memory limit, rows, random generator, space) that edits the rows in place.
-
-It may return a new memory limit. A row is a request as (arrival, prompt, output).
-"""
+"""Function (memory limit, rows, random generator, space) that edits rows, and may return a limit."""
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
