@@ -1,4 +1,4 @@
-"""A policy played on an instance: the machine, the run, what it measures."""
+"""Simulation of a policy on an instance: the machine, the record of a run, and its measurements."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The batch and the queue of a machine, and the memory that requests hold.
 
-Memory is what the rule counts. A request stores what is processed of its prompt, or all of it where
-the rule gives prompts memory as a whole; then a token more in each round, the newest or the one
-before it.
+Memory is counted by the memory rule. While the prompt of a request is processed, the request holds
+memory for the processed part, or for the whole prompt if the rule allocates it at once. Then it
+stores one more token in each round: by the rule, the newest output token or the one before it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from online.policy_interface.policy import RunningRequest, VisibleRequest
 class Batch:
     """The running requests (batch) and the waiting requests (queue) of a machine, and its clock.
 
-    It has only what policies may know, so no true output lengths.
+    It has only information that policies may use, so it has no true output lengths.
 
     Attributes
     ----------
@@ -102,9 +102,10 @@ class Batch:
         return total
 
     def resting(self, held: Collection[int], chunks: Mapping[int, int]) -> int:
-        """Return the KV tokens stored by running requests that only pause in the next round.
+        """Return the KV tokens stored by the running requests that only pause in the next round.
 
-        These requests, in ``held`` and not in ``chunks``, emit no token and process no prompt.
+        A request only pauses if it emits no token and processes no prompt tokens. It is then in
+        ``held`` and not in ``chunks``.
         """
         if len(held) == len(chunks):
             return 0

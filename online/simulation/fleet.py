@@ -1,9 +1,10 @@
 """The simulator of fleets: several machines and a router on one clock.
 
-Each machine is advanced by itself, and no further than the router may see it: up to ``delay``
-before the arrival that is to be routed. Between two decisions of its policy nothing there changes
-but what grows by a known number a round, so the router sees the rounds under way as far as they
-have ended. A request sent there ends them early, as one that was known before would have.
+Before a request is routed, each machine (replica) is run only as far as the router may see it: up
+to ``delay`` before the arrival of the request. Between two decisions of its policy, the state of a
+replica changes only by known numbers per round. So the router sees the planned rounds of a replica
+as far as they have ended by that time. A request that is sent to the replica ends its planned
+rounds early. This has the same effect as if the request had been known when they were planned.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class _Replica(Simulation):
     def waiting(self) -> int:
         """Return the number of requests sent to this replica that do not run and are not finished.
 
-        They are in the queue, or their arrival is after the time up to which the replica has run.
+        They are in the queue, or they arrive after the time up to which the replica has run.
         """
         return len(self.batch.waiting) + len(self.requests) - len(self.views)
 

@@ -40,20 +40,20 @@ from .recorder import record
 from .run import Run, RunStatus
 
 IDLE_EPOCHS = 10_000
-"""A run ends as stuck after this many decisions in one round, plus one per waiting request."""
+"""A run ends as stuck after this many decisions in a round, plus the number of waiting requests."""
 
 FRUITLESS_LIFETIMES = 200
 """A run ends after `IDLE_EPOCHS` + this many times (longest s + o) rounds without any progress."""
 
 FRUITLESS_RETURNS = 100
-"""Occurrences of the same batch, without progress between, after which a run is a livelock."""
+"""A run is a livelock if the same batch has occurred this often, without progress in between."""
 
 Reveal = Callable[[int, Arrival], VisibleRequest]
 """Type of functions that return what policies see of a request, given its index and `Arrival`."""
 
 
 class Limits(NamedTuple):
-    """Limits after which a run ends with requests left, and the number of its prefill rounds.
+    """Limits after which a run ends even if requests are left, and its prefill rounds per request.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Simulation:
     def __init__(
         self, source: ArrivalSource, policy: Policy, seed: int, reveal: Reveal, limits: Limits
     ) -> None:
-        # Arrivals and policies draw from separate random streams: the number of draws by a policy
-        # must not change predictions or arrivals.
+        # Arrivals, predictions and policies draw from separate random streams. So the number of
+        # draws by a policy does not change predictions or arrivals.
         source.reset(np.random.default_rng([seed, 0]))
         self.source, self.policy, self.seed, self._reveal = source, policy, seed, reveal
         self._limits, prefill_rounds = limits, limits.prefill_rounds
@@ -111,9 +111,9 @@ class Simulation:
         self.decisions = 0
         self.drain_round: int | None = None
         self._completed_now: list[int] = []
-        # _batches counts how often a batch occurred, with the same progress of all its requests,
-        # after requests were sent back. _furthest has the most rounds of progress that each request
-        # that was sent back had made in any attempt.
+        # _batches counts, after requests were sent back, how often the same batch has occurred with
+        # the same progress of all its requests. _furthest has, for each request that was sent back,
+        # the most rounds of progress that it has made in any attempt.
         self._batches: Counter[Any] = Counter()
         self._furthest: dict[int, int] = {}
         self._longest_rounds, self._progress_round, self._starts_seen = 1, 0, False
@@ -241,8 +241,8 @@ class Simulation:
     def _check(self, view: VisibleRequest, arrival: Arrival) -> None:
         """Raise `InvalidValueError` if a released request is not valid.
 
-        Its arrival must not be before that of an earlier request or after the present time, and it
-        must be a whole number in the round model. The request alone must fit into memory.
+        Its arrival time must not be before that of an earlier request or after the present time. In
+        the round model it must be a whole number. The request alone must fit into memory.
         """
         rule, limit, now = self.setup.memory_rule, self.setup.memory_limit, self.batch.time
         owner, time = f"request {view.id!r}", arrival.time
@@ -266,8 +266,9 @@ class Simulation:
     def _apply(self, decision: Decision) -> bool:
         """Check a decision and carry out its evictions, preemptions and starts.
 
-        Return whether the run repeats itself: requests were sent back, none of them further than
-        ever before, and the same batch has recurred too often (`FRUITLESS_RETURNS`).
+        Return whether the run repeats itself. It does if requests were sent back that had not
+        advanced further than in earlier attempts, and if the same batch has occurred too often
+        (`FRUITLESS_RETURNS`).
         """
         machine, batch, evictions = self.machine, self.batch, len(decision.evict)
         sent_back = [*decision.evict, *decision.preempt]
@@ -315,8 +316,8 @@ class Simulation:
     def _drains(self, decision: Decision) -> Generator[float, None, bool]:
         """Call `Policy.drain` if the policy waits although no more requests will arrive.
 
-        Return what it returns: whether the policy wants to decide again at once. It is called until
-        it has returned True once.
+        Return its result: whether the policy wants to decide again at once. After its first True,
+        `Policy.drain` is not called again.
         """
         sent_back = decision.evict or decision.preempt
         if sent_back or decision.wake not in (None, math.inf) or self.drain_round is not None:
@@ -333,7 +334,7 @@ class Simulation:
     def _wait(self, decision: Decision) -> Generator[float, None, bool]:
         """Move the clock of an idle machine to the next event: an arrival or the policy's wake-up.
 
-        Return False if there will be none, so that the run is stalled.
+        Return False if there will be no such event. The run is then stalled.
         """
         machine, now = self.machine, self.batch.round_index
         latest = math.inf if decision.wake is None else decision.wake
@@ -341,8 +342,8 @@ class Simulation:
         if machine.batch_time is None and latest < math.inf:
             latest = max(latest, now + 1)
         elif sent_back or latest <= now:
-            # No round runs. The policy decides again at the same time, since the requests that it
-            # sent back are now in the queue, or because it asked for this (``wake``).
+            # No round runs, and the policy decides again at the same time: requests that it has
+            # sent back are now in the queue, or its ``wake`` asks for it.
             return True
         else:
             latest = math.inf
@@ -360,8 +361,9 @@ class Simulation:
     def _is_fruitless(self) -> Generator[float, None, bool]:
         """Return whether the run has made no progress for so long that it should end.
 
-        Progress is an arrival, a completion, or the return to the queue of a request that advanced
-        further than in any attempt before. The limits are `IDLE_EPOCHS` and `FRUITLESS_LIFETIMES`.
+        Progress is an arrival or a completion. It is also progress if a request is sent back to the
+        queue that had advanced further than in any attempt before. The limits are `IDLE_EPOCHS` and
+        `FRUITLESS_LIFETIMES`.
         """
         now, waiting = self.batch.round_index, len(self.batch.waiting)
         if now != self._epoch[0]:
@@ -377,8 +379,9 @@ class Simulation:
     def _is_loop(self) -> bool:
         """Return whether this batch has recurred more than `FRUITLESS_RETURNS` times.
 
-        Batches are the same if they have the same requests with the same progress. Only a policy
-        without random draws, with no arrivals to come, is sure to repeat itself.
+        Batches are the same if they have the same requests with the same progress. The result is
+        False for policies with random draws and while requests are to come, because such a run may
+        still leave the loop.
         """
         if self.policy.randomized or self.source.next_arrival() is not None:
             return False

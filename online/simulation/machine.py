@@ -1,4 +1,4 @@
-"""The worker: it executes rounds, and records what every request did."""
+"""The machine of a simulation: it executes rounds, and records what every request did."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from online.policy_interface.token_count import TokenCount
 from .batch import Batch
 
 BEGINS, LEAVES = -2, -3
-"""Codes in `Machine.actions`: -2, an attempt begins and then advances. -3, it leaves the batch."""
+"""Codes in `Machine.actions`: an attempt begins, and then advances (-2), or ends (-3)."""
 
 RUNS, COMPLETED, PREEMPTED, EVICTED = range(4)
-"""Codes of how a stay in the batch ended: 0 not yet, 1 completion, 2 preemption, 3 eviction."""
+"""Codes of how an attempt ended: not yet (0), by completion (1), preemption (2), eviction (3)."""
 
 
 class PlannedRounds(NamedTuple):
@@ -57,8 +57,9 @@ class PlannedRounds(NamedTuple):
     def until(self, arrival: float | None, done: int, most: float) -> int:
         """Return how many of the planned rounds have run by the next decision.
 
-        Of these, ``done`` rounds have run already, and at most ``most`` more may run. The decision
-        comes after the round during which the next request arrives, at clock time ``arrival``.
+        ``done`` of the planned rounds have run already, and at most ``most`` more may run. If the
+        next request arrives at clock time ``arrival``, during a planned round, the decision comes
+        at the end of this round.
         """
         count = int(min(len(self.ends), done + most))
         if arrival is None or arrival > self.ends[count - 1]:
@@ -103,12 +104,13 @@ class Machine:
     start_times : list[float]
         Clock at the start of each attempt.
     actions : list[tuple[int, int, int, int, Collection[int]]]
-        Changes of what requests do from a round on. An entry has the first round; the prompt tokens
-        (a chunk) that a request then processes per round, 0 if it is held, or a code (`ADVANCES`,
-        `BEGINS`, `LEAVES`); for `BEGINS`, the output tokens kept and the prompt tokens left; the
-        requests. It applies until the next entry of a request.
+        Changes of what requests do. An entry has five parts: the first round of the change; the
+        action; the output tokens kept and the prompt tokens left, both only for `BEGINS`; the
+        requests. The action is a code (`ADVANCES`, `BEGINS`, `LEAVES`), or the number of prompt
+        tokens that each request processes per round (0 if it is held). It lasts until the next
+        entry with the same request.
     ran : list[tuple[PlannedRounds, int]]
-        Groups of planned rounds, and how many rounds of each group ran.
+        Each group of planned rounds, with the number of its rounds that ran.
     """
 
     def __init__(
@@ -132,8 +134,9 @@ class Machine:
         self.ran: list[tuple[PlannedRounds, int]] = []
         self.output_lengths: list[int] = []
         self._attempt: dict[int, list[int]] = {}
-        # A heap of (round of completion, request) for the running requests. An entry may be too
-        # early, if the request was held since, or belong to a request that has left the batch.
+        # A heap of (round of completion, request) for the running requests. The round of an entry
+        # is too early if the request was held later. The request of an entry may have left the
+        # batch.
         self._ends: list[tuple[int, int]] = []
         # Running requests that emitted no token in the last round, with the prompt tokens that each
         # processed in it (0 if it only paused).
@@ -141,8 +144,8 @@ class Machine:
         # Number of tokens that each preempted request had processed. When the request starts again,
         # those still stored need not be processed again.
         self._left_behind: dict[int, int] = {}
-        # _planned has the rounds planned for the present batch, None after a change of it. _done is
-        # how many of them have run.
+        # _planned has the rounds planned for the present batch. It is None after a change of the
+        # batch. _done is the number of these rounds that have run.
         self._planned: PlannedRounds | None = None
         self._done = 0
 
@@ -162,10 +165,10 @@ class Machine:
         self.output_lengths.append(output_length)
 
     def start(self, request: VisibleRequest, reused: int = 0) -> None:
-        """Put a request into the batch, with the output tokens that it kept if it was preempted.
+        """Put a request into the batch. If it was preempted, it has the output tokens that it kept.
 
         ``reused`` is the number of tokens processed before its preemption that are still stored.
-        They are not processed again.
+        These are not processed again.
 
         Raises
         ------
@@ -196,17 +199,18 @@ class Machine:
     def preempt(self, index: int) -> None:
         """Take a request out of the batch. It keeps its output tokens for its next start."""
         running = self._leave(index, PREEMPTED)
-        # Tokens processed so far. The newest output token is not among them: the next round would
-        # have processed it.
+        # Compute the tokens processed so far. The newest output token does not count: only the next
+        # round would have processed it.
         length = running.request.prompt_length + running.rounds_run(self.batch.round_index)
         self._left_behind[index] = length - max(running.prompt_left, 1)
         if running.output_tokens:
             self.tokens_kept[index] = running.output_tokens
 
     def end(self, index: int) -> None:
-        """Remove a request that has ended, when a real engine, not this class, executes the rounds.
+        """Remove a request that has ended in a real engine, which this machine imitates.
 
-        Also clear the records of past rounds, which are not needed then.
+        The engine, and not this class, decides when requests end. Also clear the records of past
+        rounds, which are not needed then.
         """
         if index in self.running:
             self._leave(index, COMPLETED)
@@ -229,7 +233,7 @@ class Machine:
     def idle_until(self, time: float) -> None:
         """Move the clock to ``time`` on an idle machine.
 
-        In the round model the idle rounds count as rounds, and the clock stops at a whole round.
+        In the round model idle rounds count as rounds, and ``time`` is rounded up to a whole round.
         """
         self._planned = None
         if self.batch_time is None:
@@ -247,12 +251,13 @@ class Machine:
         last_round: float,
         next_arrival: Callable[[], float | None],
     ) -> Generator[float, None, list[int]]:
-        """Run rounds until the next decision is due, at the latest in round ``wake`` or the last.
+        """Run rounds until the next decision is due, at most until ``wake`` or ``last_round``.
 
-        A decision is due at a completion, an arrival, or before an overflow of memory. If the next
-        rounds end after ``horizon``, the generator yields the clock time that the horizon must
-        reach before it is resumed. It returns the indices of the requests that completed.
-        ``next_arrival`` returns the clock time of the next known arrival, or None.
+        A decision is due at a completion, an arrival, or before an overflow of memory. The next
+        rounds may end after ``horizon``, the time up to which all arrivals are known. The generator
+        then yields the clock time that ``horizon`` must reach before it is resumed. It returns the
+        indices of the requests that completed. ``next_arrival`` returns the clock time of the next
+        known arrival, or None.
 
         Raises
         ------
@@ -295,17 +300,17 @@ class Machine:
     def stored_at(self, time: float) -> int:
         """Return the KV tokens stored at clock time ``time``, after the rounds that end by then.
 
-        ``time`` is at most ``horizon``. Until its first round ends, a started request counts with
-        its prompt.
+        ``time`` is at most ``horizon``. A request that has started counts with its prompt until its
+        first round ends.
         """
         if (rounds := self._planned) is None:
             return self.batch.stored()
         return rounds.memory + rounds.batch_size * (bisect_right(rounds.ends, time) - 1)
 
     def _chunks(self, decision: Decision) -> dict[int, int]:
-        """Return the prompt tokens that the decision allots to requests, by index.
+        """Return the prompt tokens that the decision allots to requests (chunks), by index.
 
-        Allotments of the whole remaining prompt are left out: these requests emit a token.
+        Requests that are allotted their whole remaining prompt are left out, as they emit a token.
         """
         running, allotted = self.running, decision.prefill.items()
         return {index: tokens for index, tokens in allotted if tokens < running[index].prompt_left}
@@ -313,18 +318,19 @@ class Machine:
     def _most_rounds(self, wake: float, held: Collection[int], chunks: dict[int, int]) -> float:
         """Return the number of rounds until the batch may change by itself, memory not considered.
 
-        It changes when a request completes or a prompt is finished, or before the policy's own
-        count of memory exceeds its limit. If requests are held, it may also change after ``wake``
-        rounds. Otherwise ``wake`` does not limit the plan, as the next decision may change nothing.
+        The batch may change when a request completes, when a prompt is finished, or before the
+        policy's own count of memory exceeds its limit. If requests are held, it may also change
+        after ``wake`` rounds. Otherwise ``wake`` does not limit the plan, because the decision at
+        that time may change nothing.
         """
         now, growth = self.batch.round_index, len(self.running) - len(held)
         limits = [wake] if held else []
         for index, tokens in chunks.items():
             if tokens:
                 left = -(-self.running[index].prompt_left // tokens) - 1
-                # If the memory rule allocates prompts in chunks, every round stores this chunk as
-                # well as one token per advancing request. A plan counts only the latter, so it has
-                # one round.
+                # If the memory rule allocates prompts in chunks, every round stores this chunk, and
+                # also one token per advancing request. A plan of several rounds counts only the
+                # latter, so the plan has one round.
                 limits.append(1 if self.batch.in_chunks else left)
         if growth:
             end, index = self._first_end()
@@ -334,8 +340,8 @@ class Machine:
             if self.count is not None:
                 counted = self.count.memory(self.state) + growth
                 limits.append(max(1, 1 + (self.count.limit - counted) // growth))
-        # Without any limit (all requests are held and the policy set no ``wake``), the policy
-        # decides again after one round.
+        # If there is no limit, all requests are held and the policy set no ``wake``. The policy
+        # then decides again after one round.
         rounds = min(limits)
         return 1 if rounds == math.inf else rounds
 
@@ -344,8 +350,9 @@ class Machine:
     ) -> int:
         """Return how many of the next ``rounds`` rounds fit into the memory M.
 
-        The first of them stores ``memory`` tokens, and each request that advances adds a token per
-        round.
+        The first of these rounds stores ``memory`` tokens. Each request that advances adds a token
+        per round. ``held`` has the requests that emit no token, ``chunks`` the prompt tokens that
+        some of them process.
 
         Raises
         ------
@@ -412,9 +419,10 @@ class Machine:
         return PlannedRounds(now + 1, memory, growth, begun, ends)
 
     def _attention(self, prompts: dict[int, int]) -> tuple[int, int]:
-        """Return the sums of x^2 and of x y over ``prompts``, for the cost of attention.
+        """Return the sums of x^2 and of x y over the requests in ``prompts``, for attention's cost.
 
-        The next round processes x prompt tokens of a request that has y tokens processed already.
+        The next round processes x prompt tokens of a request, and y of its tokens are processed
+        already.
         """
         squares = past = 0
         for index, tokens in prompts.items():

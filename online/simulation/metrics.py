@@ -7,10 +7,11 @@ Per request, all on the run's clock (seconds, or rounds in the round model):
 - ``tpot`` (time per output token): (e2el - ttft) / (o - 1); undefined (NaN) for o = 1.
 - ``itl`` (inter-token latency): every gap between two consecutive tokens of a request.
 
-The first token is the first that was not lost to an eviction. Requests that did not complete
-enter no latency and no throughput. Throughput counts at completion, as in [A25]: tokens of evicted
-attempts and of unfinished requests do not count. It is per unit of time from the first arrival
-to the last completion, or to the last round where requests were left unserved.
+Here o is the output length. The first token is the first one that was not lost to an eviction.
+Requests that did not complete are left out of latencies and of throughput. Throughput counts tokens
+when their request completes, as in [A25], so tokens of evicted attempts do not count. It is the
+number per unit of time from the first arrival to the last completion. If requests were left
+unserved, the time ends with the last round.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     """Summarise a run as a dictionary of figures.
 
     ``ttft`` is the time of a request from arrival to first token, ``tpot`` its mean time per output
-    token after the first, ``itl`` the time between two of its tokens, and ``e2el`` its latency from
-    arrival to completion.
+    token after the first, ``itl`` the time from one of its tokens to the next, and ``e2el`` its
+    latency from arrival to completion.
 
     Keys: ``policy``, ``seed``, ``status``, ``requests``, ``completed``, ``duration``; ``mean_``,
     ``median_``, ``p90_`` and ``p99_`` of ``ttft``, ``tpot``, ``itl`` and ``e2el`` (NaN where there
@@ -46,7 +47,8 @@ def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     run : Run
         A run of a policy.
     level : ServiceLevel or Sequence[ServiceLevel] or None, default None
-        See `Run.on_time`.
+        Service level that requests on time must meet: one for all requests, or one for each request
+        in the order of the problem.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def summarize(run: Run, level: AnyLevel | None = None) -> dict[str, Any]:
     begin = float(run.problem.arrival_times.min())
     end = float(np.nanmax(columns["completion_time"])) if done.any() else begin
     last = max(end, float(rounds.ends[-1]) if len(rounds.ends) else begin)
-    # If some requests were not served, the duration includes the rounds after the last completion.
+    # If requests were left unserved, the duration includes the rounds after the last completion.
     duration = (end if run.status == "completed" else last) - begin
     record: dict[str, Any] = {
         "policy": run.policy_name,

@@ -1,4 +1,4 @@
-"""Turn what a machine has recorded into a `Run`."""
+"""Build a `Run` from the records of a machine."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ RunStatus = Literal["completed", "livelock", "round-limit", "stalled", "time-lim
 
 
 class IncompleteRunError(RuntimeError):
-    """Error: total latency, or a schedule, of a run in which some request was never served."""
+    """Error: a run without total latency and schedule, since some request was never served."""
 
 
 class Stretches(NamedTuple):
-    """Stretches of consecutive rounds in which the same requests advance, as columns of length k.
+    """All k stretches of consecutive rounds in which the same requests advance, as columns.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Stretches(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """The rounds that ran on a machine, as columns of shape (k,).
+    """The k rounds that ran on a machine, as columns of shape (k,).
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Rounds(NamedTuple):
 
 
 class Attempts(NamedTuple):
-    """Every stay of a request in the batch, as columns of shape (k,), in order of start.
+    """All k stays of requests in the batch (attempts), as columns of shape (k,), in order of start.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Run:
     Attributes
     ----------
     policy_name : str
-        Name of the policy, with the parameters that its object stores and that are not defaults.
+        Name of the policy, with its parameters that do not have their default values.
     seed : int
         Seed of every random choice of the run.
     status : RunStatus
@@ -121,27 +121,28 @@ class Run:
         The problem of the run, or the requests that an arrival source released, in order of
         appearance.
     start_rounds, completion_rounds : int64 array
-        For each request, number of the last round before its last start, and number of the round in
-        which it completed. Shape (n,), in the order of the problem. -1 without one.
+        For each request, the number of the last round before its last start, and the number of the
+        round in which it completed. Shape (n,), in the order of the problem. -1 if the request
+        never started or never completed.
     start_times, first_token_times, completion_times : float64 array
-        For each request, clock times in rounds (round model) or seconds (continuous time), shape
-        (n,). NaN without one. The start is the last start. The first token is the first one that
-        was not lost.
+        Clock times of each request in rounds (round model) or seconds (continuous time), shape
+        (n,). NaN if the request never got so far. The start is the last start. The first token is
+        the first one that was not lost.
     eviction_counts : int64 array
         How often each request was evicted or preempted, shape (n,).
     attempts : Attempts
         Every stay of a request in the batch.
     actions : int64 array, shape (k, 6)
-        What requests did in consecutive rounds, in order of request, then of round, with the
-        columns of `instances.batch_time.Stretch`: request, first round, rounds, chunk, tokens
-        before, prompt left. Empty for a fleet: see ``parts``.
+        What requests did in stretches of consecutive rounds, sorted by request, then by round. The
+        columns are those of `instances.batch_time.Stretch`: request, first round, rounds, chunk,
+        tokens before, prompt left. Empty for a fleet, whose ``parts`` have the actions.
     lost : bool array, shape (k,)
         Whether the tokens of each action were lost to a later eviction.
     stretches : Stretches
         The rounds that ran.
     round_end_times : float64 array or None
-        Clock at the end of rounds 1, 2, ...; None in the round model, where it is the round's
-        number.
+        Clock at the end of rounds 1, 2, .. . None in the round model, where the clock at the end of
+        a round is the number of the round.
     prefill_rounds : int
         Rounds of each request that process its prompt and emit no token.
     decisions : int
@@ -152,10 +153,10 @@ class Run:
     router_name : str or None
         Registered name of the router; None without one.
     replica : int64 array
-        Replica of each request, shape (n,).
+        Index of the replica that served each request, shape (n,).
     parts : tuple[Run or None, ...]
-        For a fleet, the run of each replica on the requests sent there, None if none were sent.
-        Rounds are counted per replica, and only these runs have memory over time.
+        For a fleet, the run of each replica on the requests sent to it, None if none were sent.
+        Each replica numbers its own rounds, so only these runs have memory over time.
     """
 
     policy_name: str
@@ -378,9 +379,11 @@ class Run:
         nothing.
 
         For a workload it is a `SecondsSchedule`: when each round began, and what each request did
-        in it. Durations and completions recomputed from it are those of the run. For a fleet it is
-        a `FleetSchedule` with a schedule for each replica. In rounds, all of these are preemptive
-        schedules if a request on any replica kept its tokens in a preemption.
+        in it. Durations and completions recomputed from it are those of the run.
+
+        For a fleet it is a `FleetSchedule` with a schedule for each replica. For a fleet in rounds,
+        all of these are preemptive schedules if a request on any replica was preempted and kept its
+        tokens.
 
         Raises
         ------
@@ -396,8 +399,9 @@ class Run:
     def preemptive_schedule(self) -> Any:
         """Return the schedule that emits each token in the same round as this run, after a check.
 
-        In the round of its k-th token a request holds s_i + k or more, so no round of the schedule
-        holds more than in the run. If no request was preempted with its tokens it is `schedule`.
+        In the round of its k-th token, request i with a prompt of s_i tokens holds s_i + k tokens
+        in the schedule, and at least as many in the run. So no round of the schedule holds more
+        than in the run. If no request was preempted and kept its tokens, the result is `schedule`.
 
         Raises
         ------
@@ -452,7 +456,7 @@ class Run:
             The run is of a fleet, where each replica has its own rounds.
         """
         if self.parts:
-            reason = "have their own rounds: ask each of `Run.parts`"
+            reason = "have rounds of their own: read the rounds of each run in `Run.parts`"
             raise InvalidValueError("run", "replicas", len(self.parts), reason)
         begun, first, memory, batch_size, rounds = self.stretches
         age, size = _ages(rounds), np.repeat(batch_size, rounds)
@@ -509,7 +513,7 @@ PER_REQUEST = (
 
 
 def _ages(rounds: IntArray) -> IntArray:
-    """Return the positions 0, 1, .. of rounds in their stretch, for all stretches in a row.
+    """Return, for all rounds of all stretches, the position 0, 1, .. of a round in its stretch.
 
     ``rounds`` has the number of rounds of each stretch.
     """

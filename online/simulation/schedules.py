@@ -1,4 +1,4 @@
-"""Schedules that have the completions of a run, checked."""
+"""Build schedules with the completion times of a run, and check that they are valid."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _checked(run: Any, schedule: Any) -> Any:
 def _served_as(instance: Instance | None, prefill_rounds: int) -> Instance | None:
     """Return an instance without prefill rounds whose requests take the same rounds and memory.
 
-    Prompts are shorter by ``prefill_rounds`` tokens and outputs longer by as many, so that every
-    round emits a token. Requests keep their ids. A prompt may become empty.
+    Its prompts are shorter by ``prefill_rounds`` tokens, and its outputs are longer by as many. So
+    every round of a request emits a token. Requests keep their ids. A prompt may become empty.
     """
     if instance is None or not prefill_rounds:
         return instance

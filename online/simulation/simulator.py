@@ -41,20 +41,21 @@ def simulate(  # noqa: PLR0913
 ) -> Run:
     """Run an online policy on one machine, or on each replica of a fleet with a router.
 
-    With a router, each replica serves the requests sent to it. Its run can be repeated alone: with
-    these requests, the seed `Run.seed` of its part and the predictions drawn for the fleet.
+    With a router, each replica serves the requests sent to it, and its run is an entry of
+    `Run.parts`. This run can be repeated on one machine, with these requests, the ``seed`` of the
+    entry, and the predictions that were drawn for the fleet.
 
     Parameters
     ----------
     arrivals : Instance, Workload or ArrivalSource
-        An `Instance`, in the papers' round model, where every round is one unit of time and idle
-        rounds pass too; a `Workload`, whose batch time gives the seconds of each round; or an
-        arrival source that may react to the policy, in seconds if it has a ``batch_time``. A source
-        has one replica.
+        An `Instance` is run in the round model of the papers: every round is one unit of time, and
+        idle rounds pass too. A `Workload` is run in seconds: its batch time gives the seconds of
+        each round. An arrival source may react to the policy. It is run in seconds if it has a
+        ``batch_time``, and on one machine only.
     policy : AnyPolicy
         A registered name, text such as ``"my_rules.py:LeastVolume(alpha=0.2)"``, a class or
-        function that makes a policy, or a `Policy`. A `Policy` is run itself, so that its state
-        remains after the run; with several replicas each gets a copy.
+        function that makes a policy, or a `Policy` object. On one machine the object itself runs,
+        and keeps its state after the run. With several replicas each one gets a copy.
     router : AnyRouter or None, default None
         A registered name, text such as ``"least-requests(delay=0.1)"`` or
         ``"my_router.py:Mine(alpha=0.2)"``, a class or function that makes a router, or a `Router`,
@@ -68,19 +69,20 @@ def simulate(  # noqa: PLR0913
         Rounds that each request spends on its prompt without emitting a token: 0, or 1 as in [A25].
         With 1, the k-th round of a request holds s + k - 1 tokens.
     max_rounds : int or None, default None
-        Largest number of rounds of each replica; then the run ends with status ``"round-limit"``.
+        Largest number of rounds of each replica. When it is reached, the run ends with status
+        ``"round-limit"``.
     should_stop : Callable[[], bool] or None, default None
         Function called before every decision, and during decisions that solve programs. If it
         returns True, the run ends with status ``"time-limit"``.
     level : ServiceLevel or Sequence[ServiceLevel] or None, default None
         Service level that policies see: one for all requests, or one for each request of an
-        instance or workload in its order. It sets `VisibleRequest.deadline` and changes nothing
-        else.
+        instance or workload in its order. It sets `VisibleRequest.deadline` and has no other
+        effect.
 
     Returns
     -------
     Run
-        With status ``"completed"`` unless requests were left unserved.
+        Its status is ``"completed"`` unless requests were left unserved.
 
     Raises
     ------
@@ -92,10 +94,10 @@ def simulate(  # noqa: PLR0913
         The policy broke a rule: it overflowed memory, started a request twice, drew random numbers
         without being `Policy.randomized`, ...
     InvalidTypeError
-        An argument that is not a policy, a batch time, a prediction model or requests.
+        An argument is of a wrong type, such as a ``policy`` that is not a policy.
     InvalidValueError
-        A request that can never run, arrivals out of order, a workload without a batch time, a
-        number of levels that is not that of the requests, or no level for a policy that needs one.
+        A request can never run, arrivals are out of order, a workload has no batch time, the
+        numbers of levels and of requests differ, or a policy needs a level and there is none.
     RuntimeError
         The policy called `sys.exit`.
 

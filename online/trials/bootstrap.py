@@ -17,16 +17,16 @@ from .intervals import Interval, rounded_down, rounded_up
 RESAMPLES, LEVEL = 9999, 0.95
 SEED = 0
 NOISE = 1e-10
-"""Assumed round-off of the ends of an interval: 1.2 + 1e-16 is rounded up to 1.2000, not 1.2001."""
+"""Round-off allowed when ends are rounded outwards: 1.2 + 1e-16 becomes 1.2000 and not 1.2001."""
 
 Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """95 % confidence interval of the expected ratio of a policy over all instances.
+    """95 % confidence interval of the expected ratio of a policy over a distribution of instances.
 
-    The instances of the trials are taken as a random sample of these.
+    The instances of the trials are assumed to be a random sample of this distribution.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Confidence:
 
 
 def mean_interval(units: Sequence[Sequence[Interval]]) -> Confidence | None:
-    """Return the bootstrap confidence interval of a mean, if each number is in a known interval.
+    """Return the bootstrap confidence interval of the mean of numbers known only by intervals.
 
-    Instances are resampled with replacement, each with all of its trials. The low end is computed
-    from the lower ends of the intervals and the high end from their upper ends. So the result
-    covers the confidence interval for any numbers in these intervals. The result is None if neither
-    end is known.
+    Instances are resampled with replacement, each with all of its trials. The low end of the result
+    is computed from the lower ends of the intervals, and the high end from their upper ends. So the
+    result contains the confidence interval for any numbers in these intervals. The result is None
+    if neither end is known.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def mean_interval(units: Sequence[Sequence[Interval]]) -> Confidence | None:
 def _interval(units: Sequence[Sequence[Fraction | None]]) -> Ends:
     """Return the ends of the bootstrap confidence interval of the mean of all numbers.
 
-    A unit has the numbers of one instance. Units are resampled as a whole. Both ends are None if a
-    number is None or if there are fewer than two units.
+    Each entry of ``units`` has the numbers of one instance, which are resampled together. Both ends
+    are None if a number is None, or if there are fewer than two entries.
     """
     if len(units) < 2 or any(one is None for unit in units for one in unit):
         return None, None
@@ -89,8 +89,8 @@ def _interval(units: Sequence[Sequence[Fraction | None]]) -> Ends:
 
 
 def _bootstrap(sums: FloatArray, counts: FloatArray, method: str) -> tuple[float, float]:
-    # scipy.stats is imported here, not with the module: it takes half a second to load, and only
-    # tables with confidence intervals need it.
+    # scipy.stats is imported here and not at the top of the module: it takes half a second to load,
+    # and only tables with confidence intervals need it.
     from scipy.stats import bootstrap
 
     with warnings.catch_warnings():

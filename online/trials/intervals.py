@@ -17,7 +17,7 @@ DECIMALS = 4
 
 
 LATENCY, MAKESPAN, ON_TIME = "latency", "makespan", "on time"
-"""Text of a goal in `Trial.goal`. After "on time" stand the limits of the service level."""
+"""Texts of goals in `Trial.goal`. "on time" is followed by the limits of the service level."""
 
 Latency: TypeAlias = int | Fraction
 """Type of the cost of a run: whole rounds, a number of requests on time, or exact seconds."""
@@ -76,8 +76,8 @@ class Interval:
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
         """Return an interval that contains part / x for every x > 0 in ``whole``.
 
-        Its lower end is part / (upper end of ``whole``), its upper end part / (lower end). It is
-        unknown if the divisor is unknown or not above 0.
+        Its lower end is ``part`` / (upper end of ``whole``). Its upper end is ``part`` / (lower end
+        of ``whole``). An end is unknown if its divisor is unknown or not above 0.
         """
         known = (end if end and end > 0 else None for end in (whole.upper, whole.lower))
         shares = [None if end is None else Fraction(part) / end for end in known]
@@ -87,7 +87,8 @@ class Interval:
     def mean_of(cls, intervals: Sequence[Interval]) -> Interval:
         """Return an interval that contains the mean of some numbers, given an interval for each.
 
-        Its lower end is the mean of the lower ends, if all are known, and likewise its upper end.
+        Its lower end is the mean of the lower ends, or None if one of them is unknown. Its upper
+        end is the mean of the upper ends, or None if one of them is unknown.
         """
         lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
         return cls(*(_mean(ends) for ends in (lowers, uppers)))
@@ -110,7 +111,7 @@ class Interval:
         return self.lower is not None and self.lower == self.upper
 
     def below(self, number: Latency) -> Interval:
-        """Return the interval that contains ``number`` - x for every x in this interval."""
+        """Return the interval of the values ``number`` - x for all x in this interval."""
         ends = (self.upper, self.lower)
         return Interval(*(None if end is None else number - end for end in ends))
 
@@ -167,7 +168,7 @@ def ratio(run: Run, result: Any) -> Interval:
     run : Run
         A run that `online.simulate` returned.
     result : Result
-        What `hindsight.solve` returned for the same requests, memory limit and batch time.
+        The result of `hindsight.solve` for the same requests, memory limit and batch time.
 
     Raises
     ------
@@ -176,8 +177,8 @@ def ratio(run: Run, result: Any) -> Interval:
     IncompleteRunError
         The run left requests unserved.
     NoScheduleError
-        None of the schedules that the optimum is over has the completion times of the run, because
-        the run kept the tokens of requests that it preempted.
+        The run kept the tokens of requests that it preempted, and the optimum is over schedules
+        without preemption. None of these has the completion times of the run.
     InvalidTypeError
         ``run`` is not a `Run`, or ``result`` has no bounds.
 
@@ -206,8 +207,8 @@ def ratio(run: Run, result: Any) -> Interval:
         raise MismatchError(f"{both} belong to different requests or batch times")
     cost = cost_of(run, schedule, goal, getattr(goal, "level", None))
     lower, upper = result.lower_bound, result.upper_bound
-    # The schedule of the run is one of those that the optimum is taken over. So its cost is also a
-    # bound on the optimum.
+    # The optimum is the best cost of a set of schedules, and the schedule of the run is one of
+    # them. So its cost is also a bound on the optimum.
     if goal in (LATENCY, MAKESPAN):
         upper = cost if upper is None else min(cost, upper)
     else:
@@ -240,8 +241,8 @@ def cost_of(run: Run, schedule: Any, goal: Any, level: Any) -> Latency:
     Raises
     ------
     NoScheduleError
-        Fewer requests are on time in the schedule than in the run: the schedule has no pauses, so
-        first tokens may come later.
+        Fewer requests are on time in the schedule than in the run. The schedule has no pauses, so
+        its first tokens may come later.
     """
     if goal == LATENCY:
         return total_of(schedule)

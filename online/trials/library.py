@@ -1,4 +1,4 @@
-"""Bounds on the optima of trials from the records of library instances."""
+"""Bounds on the optima of trials, taken from the records of library instances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .trial import Trial, with_best_bounds
 def entry_of(problem: Any) -> LibraryEntry | None:
     """Return the library entry of an instance, or None if the library does not have the instance.
 
-    The metadata of the instance has the name of the entry. The digests of both must be equal.
+    The metadata of the instance has the name of the entry. The digests of the instance and of the
+    entry must be equal.
     """
     stored = getattr(problem, "metadata", {}).get("library")
     name = stored.get("name") if isinstance(stored, dict) else None
@@ -31,17 +32,17 @@ def entry_of(problem: Any) -> LibraryEntry | None:
 def source_of(trial: Trial) -> str:
     """Return a label for where the instance of a trial comes from.
 
-    It is the set of a library instance, the generator of a generated instance, else its name.
+    For an instance of the library it is its set, for a generated instance the name of the
+    generator, else the name of the instance.
     """
     library, name = instances.library(), trial.instance
     return library[name].set if name in library else name.partition("[")[0]
 
 
 def with_records(trials: Iterable[Trial], problems: Iterable[Any]) -> list[Trial]:
-    """Return trials with the bounds on their optimum that the records of the library have.
+    """Return copies of trials with the bounds on their optima from the records of the library.
 
-    ``problems`` has the instance of each trial. Trials of instances without a record stay as they
-    are.
+    ``problems`` has the instance of each trial. Trials of instances without a record do not change.
     """
     found = []
     for trial, problem in zip(trials, problems, strict=True):

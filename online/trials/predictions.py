@@ -1,4 +1,4 @@
-"""Prediction models by name: ``"noisy(delta=3)"``."""
+"""Prediction models of output lengths by name, such as ``"noisy(delta=3)"``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITHOUT_DRAWS = ("exact", "interval", "buckets", "proportional")
 
 
 class _Model(ABC):  # noqa: B024 (no class extends it)
-    """Abstract class for `isinstance`: objects with a method ``predict`` are its instances."""
+    """Abstract class for `isinstance`: every object with a method ``predict`` is an instance."""
 
     @classmethod
     def __subclasshook__(cls, other: type, /) -> bool:
@@ -49,9 +49,9 @@ class PredictionSpec(Spec[Any]):
 
     @classmethod
     def of(cls, thing: Any, folder: str | os.PathLike[str] = ".") -> Self:
-        """Return a prediction model given as text, object or `PredictionSpec` as `PredictionSpec`.
+        """Return the `PredictionSpec` for ``thing``: text, prediction model or `PredictionSpec`.
 
-        Paths in a text are relative to ``folder``.
+        Paths in the text are relative to ``folder``.
 
         Raises
         ------

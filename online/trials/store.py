@@ -1,7 +1,7 @@
-"""A store: a file of trials with a line of JSON for each, appended when the trial ends.
+"""A store of trials: a file with a line of JSON for each trial, appended when the trial ends.
 
-One process writes the file, and others may read it meanwhile. If a process was killed while it
-wrote, the last line is incomplete: readers leave it out, and the next writer removes it.
+One process writes the file, and others may read it at the same time. If a process was killed while
+it wrote, the last line is incomplete. Readers ignore such a line, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_trials(path: str | os.PathLike[str]) -> list[Trial]:
 
 
 class Store:
-    """Collection of trials. New trials are also appended to a file, if the store has one.
+    """Collection of trials. If the store has a file, new trials are also appended to the file.
 
     Attributes
     ----------
@@ -100,8 +100,8 @@ def opened(path: str | os.PathLike[str] | None) -> Iterator[Store]:
 
 
 def _parse(file: Path, content: bytes) -> dict[str, Trial]:
-    # A file with only a part of the first line counts as a store without trials. The process that
-    # created it was killed.
+    # A file with only a part of the first line counts as a store without trials: the process that
+    # created the file was killed.
     if not content.startswith(HEAD) and not HEAD.startswith(content):
         raise FileFormatError(file, "is not a store of trials of this version")
     trials = {}

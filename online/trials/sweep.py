@@ -1,8 +1,9 @@
-"""Every policy on every instance, compared with the hindsight optimum.
+"""Run every policy on every instance, and compare each run with the hindsight optimum.
 
-A task is a problem with all trials on it that the store lacks. Its policies run, and then one
-search for each optimum that they are compared with starts from the best schedule of these runs. So
-all trials of a problem that are compared with one optimum have the same bounds on it.
+A trial is one such run with its comparison. A task is a problem with all trials on it that the
+store lacks. First the policies run. Then, for each optimum to compare with, one search starts from
+the best schedule of these runs. So all trials of a problem that are compared with the same optimum
+have the same bounds on it.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ def sweep(  # noqa: PLR0913
 ) -> list[Trial]:
     """Run policies on problems, and compare each run with bounds on the hindsight optimum.
 
-    Trials in the store are not run again. If a policy or a search fails, the ``reason`` of its
-    trials says so, and other trials continue. After Ctrl-C the running searches end and their
-    bounds are kept. Trials that have not begun have the status ``"not run"``.
+    A trial is a run with its comparison. Trials in the store are not run again. If a policy or a
+    search fails, the ``reason`` of its trials says so, and the other trials continue. After Ctrl-C
+    the running searches end and their bounds are kept. Trials that have not begun get the status
+    ``"not run"``.
 
     Parameters
     ----------
@@ -72,19 +74,19 @@ def sweep(  # noqa: PLR0913
     seeds : Iterable[int], default (0,)
         Seeds of the runs. A policy without random choices runs with the first seed only.
     predictions : str or PredictionModel, or iterable of these, default "exact"
-        What policies are given of output lengths: ``"exact"``, ``"noisy(delta=3)"``,
+        Predictions of output lengths that policies get: ``"exact"``, ``"noisy(delta=3)"``,
         ``"relative(error=0.3)"``, ``"interval(lower=1, upper=9)"``, ``"buckets"``,
-        ``"proportional(spread=0.5)"`` or a model. ``"interval"`` alone is from the least to the
-        largest output length of each instance.
+        ``"proportional(spread=0.5)"`` or a prediction model. ``"interval"`` without parameters is
+        the interval from the least to the largest output length of each instance.
     router : AnyRouter or iterable of these or None, default None
         Routers for problems with several replicas. Every policy runs with every router.
     goal : {"latency", "makespan"} or OnTime, default "latency"
-        Cost of a run that is compared with its optimum. Policies see the service level of
-        `hindsight.OnTime`.
+        Cost of a run: total latency, makespan, or number of requests on time. It is compared with
+        the best cost of any schedule. Policies see the service level of `hindsight.OnTime`.
     preemption : {"never", "keep", "recompute"} or None, default None
-        Schedules that the optimum is taken over, see `hindsight.solve`. None means, in rounds,
-        ``"keep"`` for policies that may preempt requests and keep their tokens, and ``"never"`` for
-        others. In seconds it means ``"keep"``.
+        Whether schedules may preempt requests, when the optimum is computed (see
+        `hindsight.solve`). None means, in rounds, ``"keep"`` for policies that may preempt requests
+        and keep their tokens, and ``"never"`` for other policies. In seconds it means ``"keep"``.
     executor : concurrent.futures.Executor or None, default None
         Performs the tasks, for example ``distributed.Client().get_executor()``.
     jobs : int, default 1
@@ -92,9 +94,9 @@ def sweep(  # noqa: PLR0913
     time_limit : float or None, default None
         Seconds for each search for an optimum; None for no limit.
     optimum : {"solve", "records"} or None, default "solve"
-        Source of the bounds on optima: ``"solve"`` searches, ``"records"`` takes the records of
-        library instances (the default ``goal`` and ``preemption`` are then those of the record,
-        others are refused), None leaves trials without bounds.
+        Source of the bounds on optima. ``"solve"`` searches for each optimum. ``"records"`` takes
+        the records of library instances. ``goal`` and ``preemption`` are then those of the record,
+        and others are refused. None leaves trials without bounds.
     progress : Callable[[int, int], object] or None, default None
         Called after each task with the number of finished tasks and of all tasks. A task is a
         problem with its missing trials.
@@ -191,10 +193,10 @@ def _asked(
 
 
 def _tasks(asked: Sequence[Asked], search: Search, kept: Store) -> list[Task]:
-    """Return a task for each problem with trials that the store ``kept`` lacks.
+    """Return a task for each problem of which the store ``kept`` lacks some trials in ``asked``.
 
-    Problems whose optimum should be searched again get a task too: if the bounds in the store come
-    from a search with a shorter time limit.
+    A problem also gets a task if its optimum should be searched again, because the bounds in the
+    store come from a search with a shorter time limit.
     """
     known = {one.key: one for one in with_best_bounds(kept.trials.values())}
     tasks: dict[str, Task] = {}

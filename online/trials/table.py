@@ -1,6 +1,6 @@
-"""Trials as pandas frames: one row per trial, means per policy, and policies in pairs.
+"""Tables of trials as pandas frames: a row per trial, means per policy, policies in pairs.
 
-Ratios are `Interval` objects, whose ends are exact fractions and are never averaged in floats.
+Ratios are `Interval` objects. Their ends are exact fractions, and means are computed exactly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .intervals import LATENCY, NOTHING, Interval
 from .trial import Trial, as_row
 
 BY = ("group", "policy", "router", "predictions", "compared_with")
-"""Attributes of `Trial`: in a table of mean ratios, different values get separate rows."""
+"""Attributes of `Trial`. Trials with different values are in different rows of a table of means."""
 
 USUAL = {"compared_with": "optimum", "predictions": "exact"}
 
@@ -62,13 +62,13 @@ def table_rows(trials: Sequence[Trial], by: Sequence[str] | None = None) -> list
 
 
 def paired(trials: Iterable[Trial], policy: str, by: Sequence[str] | None = None) -> Any:
-    """Return a pandas frame that compares the costs of each policy with those of a given one.
+    """Return a pandas frame that compares the costs of each policy with those of ``policy``.
 
-    Each trial is paired with the trial of ``policy`` on the same problem and seed. ``pairs`` is
-    their number. ``mean share`` is the exact mean of cost / (cost of ``policy``), and ``95 %`` its
-    bootstrap confidence interval. ``lower``, ``equal`` and ``higher`` count the trials with a cost
-    below, equal to and above that of ``policy``. Optima are not used, so trials without a ratio
-    count if they have a cost.
+    Each trial is paired with the trial of ``policy`` on the same problem and seed. Column ``pairs``
+    is the number of pairs. ``mean share`` is the exact mean of cost / (cost of ``policy``), and
+    ``95 %`` its bootstrap confidence interval. ``lower``, ``equal`` and ``higher`` count the trials
+    with a cost below, equal to and above that of ``policy``. Optima are not used, so trials without
+    a ratio count if they have a cost.
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ def _place(trial: Trial) -> Hashable:
 def divided_by(trials: Sequence[Trial]) -> list[str]:
     """Return the attributes of `BY` whose values get separate rows in a table of these trials.
 
-    They are the policy, and attributes that differ among the trials or have an unusual value.
+    These are the policy, the attributes that differ among the trials, and those with an unusual
+    value.
     """
 
     def differs(name: str) -> bool:

@@ -44,13 +44,13 @@ UNSERVED = {
     "round-limit": "the limit on rounds came first",
     "time-limit": "its time ran out",
 }
-"""Text in `Trial.reason` if the run of a trial left requests unserved, by the run's status."""
+"""Text in `Trial.reason`, by status of the run, if the run of a trial left requests unserved."""
 
 DIED = "the worker process died: it was killed, or out of memory"
 """Text in `Trial.reason` if the worker process that ran the trial died."""
 
 PREEMPTION = {"preemptive_total_latency": "keep", "seconds": "keep"}
-"""`Trial.preemption` for optima from library records, by the record's goal. Others: "never"."""
+"""`Trial.preemption` for an optimum from a library record, by goal of the record; else "never"."""
 
 
 CHOICES = {"preemption": ("never", "keep", "recompute"), "optimum": ("solve", "records")}
@@ -59,7 +59,7 @@ CHOICES = {"preemption": ("never", "keep", "recompute"), "optimum": ("solve", "r
 
 @dataclass(frozen=True)
 class Search:
-    """Parameters of a sweep: the optimum that runs are compared with, and how it is bounded.
+    """Parameters of a sweep: the optimum that runs are compared with, and the source of its bounds.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class Search:
         ------
         InvalidValueError
             The preemption or the goal does not exist in the problem's unit of time (rounds or
-            seconds). Or ``optimum`` is ``"records"``, and the library has no record of the problem
-            or a record of another goal or preemption.
+            seconds). Or ``optimum`` is ``"records"``, and the library has no record of the problem,
+            or its record has another goal or preemption.
         """
         timed = batch_time_of(problem) is not None
         if self.optimum == "records":
@@ -131,9 +131,10 @@ class Search:
     def asked(self, problem: AnySource, policy: Policy) -> dict[str, Any]:
         """Return the attributes ``goal``, ``preemption`` and ``asked`` of a `Trial`.
 
-        They define its optimum. ``preemption`` is the argument of the sweep. If that is None, it is
-        ``"keep"`` in seconds or for policies that may keep tokens, else ``"never"``. ``asked`` is
-        the argument of the sweep, empty in seconds or for None.
+        These define the optimum that the trial is compared with. ``preemption`` is the argument of
+        the sweep. If the argument is None, it is ``"keep"`` in seconds or for policies that may
+        preempt requests and keep their tokens, else ``"never"``. ``asked`` is the argument as
+        given, or empty in seconds or for None.
         """
         timed = batch_time_of(problem) is not None
         goal, given, level = self.goal, self.preemption, self.level(problem)
@@ -199,7 +200,7 @@ class Asked(NamedTuple):
 
 @dataclass
 class Task:
-    """Work of a sweep on one problem: trials to run, and trials with an optimum to search.
+    """Work of a sweep on one problem: trials to run, and trials whose optimum is to be searched.
 
     Attributes
     ----------
@@ -243,10 +244,10 @@ class Task:
     def _bounds(
         self, trials: Sequence[Trial], problems: Sequence[Any], schedules: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return bounds on the optimum that some trials share, as attributes of `Trial`.
+        """Return bounds on the optimum that all of ``trials`` share, as attributes of `Trial`.
 
-        They are taken from a trial in ``known`` with the same optimum, if there is one, else from a
-        search. ``problems`` and ``schedules`` are the results of the runs.
+        The bounds are taken from a trial in ``known`` with the same optimum, if there is one, else
+        from a search. ``problems`` and ``schedules`` are results of `_run` for the trials.
         """
         first = trials[0]
         for one in self.known:
@@ -263,7 +264,7 @@ class Task:
         return self.search.solve(first, problem, start)
 
     def lost(self) -> list[Trial]:
-        """Return the trials of a task whose worker process died. Those to be run have failed."""
+        """Return the trials if the worker process of the task died: those to be run have failed."""
         failed = [replace(one.trial, status=FAILED, reason=DIED) for one in self.missing]
         return [*failed, *self.stored]
 
@@ -301,8 +302,8 @@ class Task:
             cost: Latency | None = cost_of(run, schedule, trial.goal, level)
             return replace(trial, cost=cost), run.problem, schedule
         except ValueError as error:
-            # The run has no schedule of the kind that the optimum is over. So the trial has a cost
-            # but no ratio.
+            # The run has no schedule of the kind over which the optimum is taken. So the trial has
+            # a cost but no ratio.
             total = int(run.total_latency) if in_rounds else Fraction(run.total_latency)
             cost = total if is_latency else None
             return replace(trial, cost=cost, reason=str(error)), run.problem, None
@@ -340,8 +341,8 @@ def code_of(spec: Spec[Any] | None) -> str:
         return sha256(Path(inspect.getsourcefile(own) or "").read_bytes()).hexdigest()[:12]
     with suppress(OSError, TypeError):
         return sha256(inspect.getsource(own).encode()).hexdigest()[:12]
-    # There is no source code, so a later sweep cannot know that the policy is the same. A random
-    # digest makes it run the trial again.
+    # There is no source code, so a later sweep cannot know that the policy is the same. The random
+    # digest makes a later sweep run the trial again.
     return uuid.uuid4().hex[:12]
 
 
@@ -353,8 +354,8 @@ def check_problem(problem: object, routers: Sequence[RouterSpec | None] = (None,
     InvalidTypeError
         The problem is not an instance, a workload or an arrival source.
     InvalidValueError
-        The problem has several replicas but no router is given, or one machine and a router is
-        given, or arrivals in seconds without a batch time.
+        The problem has several replicas and no router is given, or one machine and a router is
+        given. Or its arrivals are in seconds and it has no batch time.
     """
     if not isinstance(problem, Instance | Workload | ArrivalSource):
         reason = "is not an Instance, a Workload or an arrival source"

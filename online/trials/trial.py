@@ -39,8 +39,8 @@ class Trial:
     goal : str
         ``"latency"``, ``"makespan"``, or ``"on time"`` and the limits of the service level.
     preemption : str
-        Schedules that the optimum is over: ``"never"``, ``"keep"`` or ``"recompute"``, as in
-        `hindsight.solve`.
+        Whether the schedules over which the optimum is taken may preempt requests: ``"never"``,
+        ``"keep"`` or ``"recompute"``, as in `hindsight.solve`.
     batch_time : str
         Model of the seconds of a round, as text. Empty if time is counted in rounds.
     status : str
@@ -66,7 +66,8 @@ class Trial:
     time_limit : float or None
         Time limit of the search for the optimum, in seconds.
     asked : str
-        Value of ``preemption`` set by the user or a record. Empty by default and in seconds.
+        Value of ``preemption`` if the user or a library record has set it. Empty if not, and always
+        empty in seconds.
     source : str
         Name of the arrival source that created requests during the run. Empty without one.
     code, version : str
@@ -107,7 +108,7 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Hash of the attributes that define a trial. Trials with equal keys are repetitions.
+        """Hash of the attributes that define a trial. Of trials with equal keys a store keeps one.
 
         These attributes are the problem, the policy with its code and parameters, predictions,
         router, seed, goal, and the version of the package.
@@ -122,7 +123,7 @@ class Trial:
 
     @property
     def compared_with(self) -> str:
-        """Name, in tables, of the optimum that the cost is divided by to give the ratio."""
+        """Name in tables of the optimum by which the cost is divided to give the ratio."""
         if self.goal == MAKESPAN:
             return "least makespan"
         if self.goal != LATENCY:
@@ -161,7 +162,7 @@ class Trial:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Trial:
-        """Return the trial of a document that `to_json` returned.
+        """Return the trial that is stored in a document from `to_json`.
 
         Raises
         ------
@@ -177,10 +178,10 @@ class Trial:
 
 
 def with_best_bounds(trials: Iterable[Trial]) -> list[Trial]:
-    """Return trials with the best bounds on their optima that any of the trials has.
+    """Return copies of trials, each with the best bounds on its optimum that any of them has.
 
     All trials that are compared with the same optimum then have the same bounds on it. The cost of
-    a completed run is such a bound too: its schedule is feasible, so the optimum is equal or
+    a completed run is a bound too: the run has a feasible schedule, so the optimum is equal or
     better.
     """
     given = list(trials)

@@ -201,7 +201,7 @@ def neighbours(draft: Draft, space: Space) -> Iterator[Draft]:
 
 
 Change = Callable[[int, list[Row], np.random.Generator, Space], int | None]
-"""Function (memory limit, rows, random generator, space) that edits rows, and may return a limit."""
+"""Function (memory limit, rows, random generator, space): edits rows, may return a new limit."""
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:
