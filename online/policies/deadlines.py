@@ -1,4 +1,4 @@
-"""Order by deadline, for runs with a service level."""
+"""A policy that starts requests in order of deadline, for runs with a service level."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from online.policy_interface.lookahead import PriorityPolicy
 class EarliestDeadlineFirst(PriorityPolicy):
     """Earliest deadline first, up to the first request that does not fit.
 
-    No guarantee. It is the rule of Liu and Layland (1973), which is optimal on one machine that
-    preempts and is not overloaded. A request counts with the earlier of its two deadlines, for the
-    first and for the last token. Ties go in order of appearance.
+    There is no guarantee. The rule is that of Liu and Layland (1973), which is optimal for one
+    processor that preempts and is not overloaded. A request has two deadlines, for its first and
+    for its last token, and counts with the earlier one. Ties go in order of appearance.
 
     A request is late if it would miss one of its deadlines even if it started now and advanced in
     every round. For this test its output length is the point of its prediction. In continuous time
-    its rounds take the batch time of a batch with no other request.
+    each of its rounds takes the time of a batch that has no other request.
 
-    Late requests go behind all others. They have the earliest deadlines, so in front they would
-    delay others without being on time themselves.
+    Late requests start after all others. In order of deadline they would be first, and would delay
+    others without being on time themselves.
     """
 
     reads_deadlines = True
@@ -35,8 +35,8 @@ class EarliestDeadlineFirst(PriorityPolicy):
         """Prepare an empty queue of waiting requests for a new run."""
         super().reset(setup)
         self._batch_time = setup.batch_time
-        # _latest has the latest start with which each request meets its deadlines: deadline minus
-        # the time that it needs in a batch without other requests.
+        # _latest has, for each request, the latest start with which it meets its deadlines. It is
+        # the deadline minus the time that the request needs in a batch without other requests.
         self._latest: dict[int, float] = {}
         self._time = 0.0
 

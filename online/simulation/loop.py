@@ -46,7 +46,7 @@ FRUITLESS_LIFETIMES = 200
 """A run ends after `IDLE_EPOCHS` + this many times (longest s + o) rounds without any progress."""
 
 FRUITLESS_RETURNS = 100
-"""A run is a livelock if the same batch has occurred this often, without progress in between."""
+"""A run is a livelock if the same batch occurs more often than this, without progress between."""
 
 Reveal = Callable[[int, Arrival], VisibleRequest]
 """Type of functions that return what policies see of a request, given its index and `Arrival`."""

@@ -1,1 +1,1 @@
-"""[A25]'s policies: WAIT, Nested WAIT, greedy first come first served."""
+"""Policies of [A25]: WAIT, Nested WAIT, and greedy first come, first served."""

@@ -1,4 +1,4 @@
-"""Greedy first come, first served: what fits now is admitted, the latest is evicted ([A25])."""
+"""Greedy first come, first served: admission looks only at the next round ([A25])."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from online.policy_interface.token_count import TokenCount
 class GreedyFirstComeFirstServed(Policy):
     """First come, first served, planned for the next round only ([A25] Example 2).
 
-    Requests are admitted in order of arrival as long as the next round stays within M. If the
-    running requests alone would exceed M in the next round, the policy evicts the one admitted
-    last, then the one before it, until they fit. An evicted request loses all its progress and
-    queues as if it had just arrived. Output lengths are never used.
+    Requests are admitted in order of arrival as long as the next round stays within the memory M.
+    If the running requests alone would exceed M in the next round, the policy evicts the one
+    admitted last, then the one before it, until they fit. An evicted request loses all its progress
+    and queues as if it had just arrived. Output lengths are never used.
 
-    The only guarantee is progress: the request admitted first is never evicted. If M is the memory
-    of the fluid equilibrium, evictions never end ([A25] Proposition 3). In Example 2 with a queue
-    that never empties, the iterations have 3, 6, 0, 6, 0, ... decodes. These are 3 completions an
-    iteration on average, while 4 requests arrive.
+    The only guarantee is progress: the request admitted first is never evicted. If M is just the
+    memory of the fluid equilibrium, evictions never end ([A25] Proposition 3). In Example 2 with a
+    queue that never empties, the iterations have 3, 6, 0, 6, 0, ... decodes. So 3 requests complete
+    per iteration on average, while 4 arrive.
 
     The paper leaves ties open. Here requests that arrive together, or are evicted together, queue
     in order of appearance. An evicted request does not start again in the round of its eviction.

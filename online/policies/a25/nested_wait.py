@@ -1,4 +1,4 @@
-"""Nested WAIT: output lengths show themselves segment by segment ([A25] Algorithm 2)."""
+"""Nested WAIT: batches of prompts at similar stages, for unknown output lengths ([A25])."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from online.policy_interface.token_count import TokenCount
 class NestedWait(Policy):
     """Threshold batching for unknown output lengths ([A25] Algorithm 2).
 
-    A request is at stage l after l iterations of work. Segment 1 has the stages 0 .. e_1, segment k
-    the stages e_{k-1} + 1 .. e_k. When the machine is free, let k* be the largest k such that each
-    segment i <= k has at least n_i prompts at its first stage. If there is none, the machine waits.
-    In each segment k <= k* at most n_k prompts of every stage advance by one iteration. All other
-    requests pause and keep their KV cache. Output lengths are never used: a request that ends
-    leaves the batch, the others go on to the next segment. `online.fluid.NestedPlan` has the
-    conditions on the thresholds n_k and the memory that makes overflow improbable ([A25] Theorem
-    2).
+    A request (prompt) is at stage l after l iterations of work. Segment 1 has the stages 0 .. e_1,
+    segment k the stages e_{k-1} + 1 .. e_k, and n_k is the threshold of segment k. When the machine
+    is free, let k* be the largest k such that each segment i <= k has at least n_i prompts at its
+    first stage. If there is no such k, the machine waits. In each segment k <= k* at most n_k
+    prompts of every stage advance by one iteration. All other requests pause and keep their KV
+    cache. Output lengths are never used: a request that ends leaves the batch, and the others
+    continue to the next segment. `online.fluid.NestedPlan` has the conditions on the thresholds,
+    and the memory with which overflow is improbable ([A25] Theorem 2).
 
     The paper leaves some rules open. They are chosen as follows:
 
     - Prompts may have any lengths, and the last segment has no end.
     - A running request at stage l with a prompt of s tokens reserves l + s tokens, which its next
-      iteration needs. If it waits at the first stage of a segment and does not advance, it
-      reserves only the l + s - 1 tokens that it holds, as in [A25] Equation (14).
+      iteration needs. If the request waits at the first stage of a segment and does not advance,
+      it reserves only the l + s - 1 tokens that it holds, as in [A25] Equation (14).
     - If memory would overflow, requests that wait at the first stage of a segment and do not
       advance are evicted, the last admitted first. If this is not enough, prompts that do not fit
       are not started. If the running requests alone do not fit, those admitted last are evicted.
@@ -54,8 +54,8 @@ class NestedWait(Policy):
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        Thresholds or ends that are not whole numbers >= 1, ends that do not increase, or a number
-        of ends other than that of the thresholds or one less.
+        Thresholds or ends are not whole numbers >= 1, ends do not increase, or the number of ends
+        is neither the number of thresholds nor one less.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class NestedWait(Policy):
         return Decision(start, evict, hold, wake=state.round_index + 1 if advances else math.inf)
 
     def _make_room(self, state: State, left: set[int]) -> tuple[list[int], list[int]]:
-        """Return the requests to evict and the requests to start.
+        """Return (requests to evict, requests to start) so that memory suffices.
 
         ``left`` has the running requests at the first stage of a segment that do not advance in the
         next round, so their memory does not grow.

@@ -1,4 +1,4 @@
-"""WAIT: batches are formed once enough prompts of a type have gathered ([A25] Algorithm 1)."""
+"""WAIT: a type of prompts is served when enough of them wait ([A25] Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ Lengths = tuple[int, int]
 class Wait(Policy):
     """Threshold batching for known output lengths ([A25] Algorithm 1).
 
-    A type j is a pair of prefill and decode lengths with a threshold n_j. When the machine is free,
-    the types with at least n_j prompts that wait for their prefill are chosen. Of each chosen type,
-    at most n_j prompts of every stage advance by one iteration. The requests of the other types
-    pause and keep their KV cache. If no type is chosen, the machine waits.
+    A type j is a pair of prefill and decode lengths with a threshold n_j. A request (prompt) is at
+    stage l after l iterations. When the machine is free, the policy chooses each type j of which at
+    least n_j prompts wait for their prefill. Of a chosen type, at most n_j prompts of every stage
+    advance by one iteration. The requests of the other types pause and keep their KV cache. If no
+    type is chosen, the machine waits.
 
     Guarantee ([A25] Theorem 1): over a time T the throughput is within O(T^-1/2) of the fluid
     optimum if `WaitPlan.keeps_up` holds. If it holds strictly, the gap is O(1/T) and latency is
@@ -30,18 +31,18 @@ class Wait(Policy):
 
     The paper leaves some rules open. They are chosen as follows:
 
-    - A request belongs to the smallest type whose two lengths are at least its prompt and its
-      predicted output. Types are ordered by the sum of their memory over all stages. A type may
-      thus stand for a range of lengths. A request longer than all types belongs to the largest
-      type, and the guarantee is lost.
+    - A request belongs to the smallest type whose two lengths are at least its prompt length and
+      its predicted output length. Types are ordered by their memory, summed over all stages. So a
+      type may stand for a range of lengths. A request longer than all types belongs to the largest
+      type, and the guarantee is then lost.
     - A running request at stage l with a prompt of s tokens reserves the l + s tokens of its next
       stage, even while it pauses and holds l + s - 1. The reservations never exceed M_pi = sum_j
-      n_j S_j, where S_j is the memory of a type summed over its stages. If M_pi <= M, no overflow
-      can occur. Otherwise prompts that do not fit are not started, the last to arrive first. If the
-      running requests alone do not fit, those admitted last are evicted and queue as if they had
-      just arrived. After the first eviction, every batch includes the type of the running request
-      admitted first. Otherwise requests of other types could evict each other for ever in the
-      memory that a paused type leaves free.
+      n_j S_j, where S_j is the memory of a type summed over its stages. If M_pi is at most the
+      memory M, no overflow can occur. Otherwise prompts start in order of arrival while they fit.
+      If the running requests alone do not fit, those admitted last are evicted and queue as if
+      they had just arrived. After the first eviction, every batch includes the type of the running
+      request admitted first. Otherwise requests of other types could evict each other for ever in
+      the memory that a paused type leaves free.
     - If no more requests will arrive, the requests that are too few for the thresholds are served
       without waiting for more. The batches are formed in the same way otherwise
       (`Run.drain_round`).
@@ -55,7 +56,7 @@ class Wait(Policy):
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No types, or lengths or thresholds that are not whole numbers >= 1.
+        There are no types, or some length or threshold is not a whole number >= 1.
     """
 
     def __init__(self, thresholds: int | Mapping[Lengths, int] = 1) -> None:
@@ -64,8 +65,8 @@ class Wait(Policy):
     def reset(self, setup: Setup) -> None:
         """Prepare an empty queue for each type of requests."""
         self.count = self._tokens = TokenCount(setup, holds=True)
-        # _queues has, for each type, the prompts that wait for their prefill: request index ->
-        # ticket. Tickets are numbered in the order in which requests join a queue, new or evicted.
+        # _queues has, for each type, the prompts that wait for their prefill, as {request index:
+        # ticket}. Tickets number requests, new or evicted, in the order in which they join a queue.
         self._queues: list[dict[int, int]] = [{} for _ in self._types]
         self._type_of: dict[int, int] = {}
         self._tickets = count()
@@ -104,8 +105,8 @@ class Wait(Policy):
         # `TokenCount.excess` counts one more token for every running request, even if it is held.
         evict = self._tokens.last_admitted(state, self._tokens.excess(state))
         self._overflowed = self._overflowed or bool(evict)
-        # No prompt starts in a round with evictions. As the request admitted last it would be the
-        # first to be evicted.
+        # No prompt starts in a round with evictions. It would be the request admitted last, and so
+        # the first to be evicted.
         start = [] if evict else self._prefills(chosen, state)
         staying = [index for index in state.running if index not in evict]
         hold = [index for index in staying if self._type_of[index] not in chosen]
@@ -115,8 +116,9 @@ class Wait(Policy):
     def _prefills(self, chosen: Iterable[int], state: State) -> list[int]:
         """Take prompts to start from the queues of the ``chosen`` types while they fit into memory.
 
-        At most n_j prompts of a type j start at once, in order of arrival, and either all running
-        requests of the type advance or none does. So no stage ever has more than n_j prompts.
+        At most n_j prompts (the threshold) of a type j start at once, in order of arrival. Either
+        all running requests of a type advance or none does. So no stage of a type ever has more
+        than n_j prompts.
         """
         candidates = sorted(
             (ticket, index)

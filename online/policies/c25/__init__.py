@@ -1,1 +1,1 @@
-"""[C25]'s policies, for outputs known by an interval, and H-SF, which knows them."""
+"""Policies of [C25] that know intervals of output lengths, and H-SF, which knows the lengths."""

@@ -1,4 +1,4 @@
-"""A_l, and the switch between it and A_min, for two lengths ([C25] Section 5.1)."""
+"""A_l, and a policy that uses A_l or A_min, for outputs of two lengths ([C25] Section 5.1)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from online.policy_interface.token_count import TokenCount
 from .a_min import AMin
 
 SWITCH_RATIO = (3 - math.sqrt(5)) / 2
-"""alpha* = 0.382: lower / upper for which the proved ratios of A_min and A_l to H-SF are equal."""
+"""alpha* = 0.382. If alpha = lower / upper is alpha*, A_min and A_l have the same proved ratio."""
 
 
 @register_policy("a-ell")
 class AEll(PriorityPolicy):
     """A_l: outputs planned by their lower bounds, longer ones evicted once ([C25] Algorithm 6).
 
-    Requests start first come, first served, and the look-ahead takes the lower bound as the output
-    length. A request that has generated that many tokens without being done is evicted and joins
-    the end of the queue. From then on the look-ahead takes its upper bound.
+    The prediction of an output length is an interval from a lower to an upper bound. Requests start
+    first come, first served, and the look-ahead test of memory takes the lower bound as the output
+    length. A request that has generated that many tokens and is not finished is evicted, and joins
+    the end of the queue. From then on the look-ahead test takes its upper bound.
 
-    Guarantee, with alpha = lower / upper, s = 0 and every output equal to its lower or its upper
-    bound, as M grows: total latency at most 1 + alpha/(2 (1 - alpha)) times that of H-SF for alpha
-    <= 1/2, and at most 1 + 2 alpha^2 times for alpha > 1/2 ([C25] Theorem 5.2). With prompts (s >
-    0) the ratio may be larger: if all outputs equal their upper bounds, it tends to 1 + 2 alpha as
-    s grows. For other output lengths the schedule is feasible, but no bound is known.
+    Guarantee ([C25] Theorem 5.2): let alpha = lower / upper, let prompts be empty and every output
+    length equal its lower or its upper bound. As memory grows, the total latency is then at most
+    1 + alpha/(2 (1 - alpha)) times that of H-SF for alpha <= 1/2, and at most 1 + 2 alpha^2 times
+    for alpha > 1/2. With prompts of length s > 0 the ratio may be larger: if all outputs equal
+    their upper bounds, it tends to 1 + 2 alpha as s grows. For other output lengths the schedule is
+    feasible, but no bound is known.
 
-    The paper leaves the restart open. Here an evicted request may start again from the next round
-    on, or in the same round if no other request runs. A request with equal bounds is never evicted.
+    The paper does not say when an evicted request may start again. Here it may start from the next
+    round on, or in the same round if no other request runs. A request whose two bounds are equal is
+    never evicted.
     """
 
     def reset(self, setup: Setup) -> None:
@@ -74,16 +77,18 @@ class AEll(PriorityPolicy):
 
 @register_policy("two-point-switch")
 class TwoPointSwitch(Policy):
-    """A_l where alpha < alpha* = (3 - sqrt 5)/2, A_min otherwise ([C25] Section 5.1).
+    """A_l if alpha < alpha* = (3 - sqrt 5)/2, A_min otherwise ([C25] Section 5.1).
 
-    Guarantee, with alpha = lower / upper, s = 0 and every output equal to its lower or its upper
-    bound, as M grows: at most 1 + alpha/(2 (1 - alpha)) times the total latency of H-SF for alpha <
-    alpha*, and at most (3 - alpha)/2 times for alpha >= alpha*. Both are at most (3 + sqrt 5)/4,
-    about 1.309 ([C25] Theorems 5.1, 5.2). With prompts (s > 0) the ratio may be larger.
+    alpha = lower / upper is the quotient of the ends of the interval of output lengths. Guarantee
+    ([C25] Theorems 5.1, 5.2): let prompts be empty and every output length equal its lower or its
+    upper bound. As memory grows, the total latency is then at most 1 + alpha/(2 (1 - alpha)) times
+    that of H-SF for alpha < alpha*, and at most (3 - alpha)/2 times for alpha >= alpha*. Both
+    factors are at most (3 + sqrt 5)/4, about 1.309. If prompts are not empty, the ratio may be
+    larger.
 
-    The paper leaves open how alpha is known. Here it is the smallest lower bound over the largest
-    upper bound of the requests that arrive first. The choice of A_l or A_min then holds for the
-    whole run.
+    The paper does not say how the policy knows alpha. Here alpha is the smallest lower bound
+    divided by the largest upper bound of the requests that arrive first. The choice of A_l or A_min
+    then holds for the whole run.
 
     Parameters
     ----------
@@ -102,7 +107,7 @@ class TwoPointSwitch(Policy):
         self._chosen: PriorityPolicy | None = None
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Choose A_l or A_min when the first requests arrive, and pass it all new requests."""
+        """Choose A_l or A_min when the first requests arrive. Pass all requests to it."""
         if self._chosen is None:
             lower = min(request.prediction.lower for request in requests)
             upper = max(request.prediction.upper for request in requests)

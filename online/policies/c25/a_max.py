@@ -1,4 +1,4 @@
-"""A_max: outputs as long as their upper bounds ([C25] Algorithm 1)."""
+"""A_max: plans every output as long as its upper bound ([C25] Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from online.policy_interface.lookahead import PriorityPolicy
 class AMax(PriorityPolicy):
     """A_max: every output is planned as long as its upper bound ([C25] Algorithm 1).
 
-    The policy starts as many waiting requests as fit, in ascending order of their upper bounds.
-    Requests of equal bounds are in random order. As long as no output exceeds its bound, no request
-    is evicted.
+    The prediction of an output length is an interval from a lower to an upper bound. The policy
+    starts as many waiting requests as fit, in ascending order of their upper bounds. Requests with
+    equal upper bounds are in random order. As long as no output exceeds its bound, no request is
+    evicted.
 
-    Guarantee, with alpha = lower / upper, equal prompts and all requests at once, as M grows: at
-    most (1/alpha)(1 + 1/alpha)/2 times the total latency of H-SF, which knows the outputs. The
-    worst ratio is at least (1/alpha)(1 + alpha^(-1/2))/2 ([C25] Theorems 3.3, 3.4).
+    Guarantee ([C25] Theorem 3.3), with alpha = lower / upper, equal prompts and all requests at
+    once, as memory grows: the total latency is at most (1/alpha)(1 + 1/alpha)/2 times that of H-SF,
+    which knows the output lengths. [C25] Theorem 3.4 states that the worst ratio is at least
+    (1/alpha)(1 + alpha^(-1/2))/2.
 
-    The paper leaves unequal bounds open. Here the smallest go first, which starts the most requests
-    if prompts are equal. A request draws its place among equal bounds once, on arrival.
+    The paper has the same interval for all requests. Here intervals may differ, and requests with
+    the smallest upper bounds start first. This starts the most requests if prompts are equal. A
+    request draws its place among equal bounds once, on arrival.
 
     Parameters
     ----------
     fit : str, default "rounds"
-        The test of whether a request fits. ``"rounds"`` is the look-ahead of Algorithm 1: planned
-        memory is at most M in every later round. ``"peaks"`` counts s + upper for each request from
-        start to end, as the proof of Theorem 3.4 does. It admits less, because requests started at
-        different times do not reach their peaks together.
+        The test of whether a request fits. ``"rounds"`` is the look-ahead test of Algorithm 1: the
+        planned memory is at most M in every later round. ``"peaks"`` counts (prompt length + upper
+        bound) tokens for each request from its start to its end, as the proof of Theorem 3.4 does.
+        It admits fewer requests, because requests that started at different times do not reach
+        these peaks together.
     """
 
     randomized = True

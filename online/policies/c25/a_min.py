@@ -1,4 +1,4 @@
-"""A_min: outputs as long as their lower bounds, refined on eviction ([C25] Algorithms 2, 5)."""
+"""A_min: plans outputs as long as their lower bounds, raised by evictions ([C25])."""
 
 from __future__ import annotations
 
@@ -21,40 +21,43 @@ from online.policy_interface.lookahead import PriorityPolicy
 class AMin(PriorityPolicy):
     """A_min: outputs planned by lower bounds, which evictions raise ([C25] Algorithms 2, 5).
 
-    Each request has a bound o~, at first the lower bound of its prediction. Waiting requests start
-    in ascending order of o~, ties at random, up to the first that fails the look-ahead test. This
-    test takes o~ for the output length. If memory would overflow in the next round, running
-    requests are evicted in ascending order of o~, ties at random, until the round fits. The new o~
-    of an evicted request is the number of tokens that it had generated. Upper bounds are never
-    used. If the lower bounds differ between requests, this is Algorithm 5.
+    Each request has a lower bound o~ on its output length. At first o~ is the lower end of its
+    prediction, which is an interval. Waiting requests start in ascending order of o~, ties at
+    random, up to the first that fails the look-ahead test of memory. This test takes o~ for the
+    output length. If memory would overflow in the next round, running requests are evicted in
+    ascending order of o~, ties at random, until the round fits. The new o~ of an evicted request is
+    the number of tokens that it had generated. Upper ends are never used. [C25] has this rule as
+    Algorithm 2, and as Algorithm 5 if the lower ends differ between requests.
 
-    Guarantee, with equal prompts and all requests at once, as M grows: total latency
-    O(log(1/alpha)) times that of H-SF. It is proved for s = 0; for larger s the constant grows with
-    s over the upper bound. No policy that does not know the outputs has a better asymptotic ratio
-    ([C25] Theorems 4.2, 4.3, Corollary 4.10; closed forms in `online.theory`).
+    Guarantee, with equal prompts and all requests at once, as memory grows: the total latency is
+    O(log(1/alpha)) times that of H-SF, with alpha = (lower end) / (upper end). It is proved for
+    empty prompts. For prompts of length s the constant grows with s / (upper end). No policy that
+    does not know the output lengths has a better asymptotic ratio ([C25] Theorems 4.2, 4.3,
+    Corollary 4.10; formulas in `online.theory`).
 
-    The paper leaves some rules open. Here a running request that has generated o~ tokens without
-    being done is planned to end in the next round. o~ never decreases, even if a request is evicted
+    The paper leaves some rules open. Here a running request that has generated o~ tokens and is not
+    finished is planned to end in the next round. o~ never decreases, even if a request is evicted
     before it has generated o~ tokens. An evicted request may start again from the next round on.
-    Ties in the queue are drawn each time a request joins it, ties between running requests at each
-    eviction.
+    Ties between waiting requests are drawn each time a request joins the queue, ties between
+    running requests at each eviction.
 
-    ``overdue="reserve"`` is another rule, that of the proof of [C25] Lemma 4.4. A request is
-    overdue if it has generated o~ tokens and is not done. Overdue requests may then grow only into
-    memory that other overdue requests free. Waiting requests are admitted first. Each admitted
-    request reserves s + o~ tokens from start to end, and the overdue requests count with their
-    present size. Then overdue requests are evicted, smallest o~ first, until the next round fits
-    next to the reservations. Ties are drawn with chances in proportion to log(1 + 1/z) for a
-    request of z tokens. So a request survives its growth from z to z + 1 tokens with probability
-    z/(z + 1), whatever the sizes of the others. It reaches j output tokens with probability (s +
-    o~)/(s + j), as in Lemma 4.4. The new o~ of an evicted request is one more than the tokens that
-    it had generated: o~ must increase for the periods of the proof to end.
+    ``overdue="reserve"`` is another rule, which is used in the proof of [C25] Lemma 4.4. A request
+    is overdue if it has generated o~ tokens and is not finished. Under this rule overdue requests
+    may grow only into memory that other overdue requests free. Waiting requests are admitted first.
+    Each admitted request with a prompt of s tokens reserves s + o~ tokens from start to end, and
+    overdue requests count with their present size. Then overdue requests are evicted, smallest o~
+    first, until the next round fits together with the reservations. Ties are drawn with chances in
+    proportion to log(1 + 1/z) for a request of z tokens. So a request survives its growth from z to
+    z + 1 tokens with probability z/(z + 1), whatever the sizes of the others. It reaches j output
+    tokens with probability (s + o~)/(s + j), as in Lemma 4.4. The new o~ of an evicted request is
+    one more than the number of tokens that it had generated: o~ must increase, or the periods in
+    the proof do not end.
 
-    The rule ``"reserve"`` attains the closed forms. Under Algorithm 2 as written, overdue requests
-    take the memory that completions free before waiting requests are considered. If outputs have
-    two values and the lower one is small, the ratio exceeds the bound of [C25] Theorem 5.1. If
-    requests start at different times, memory serves more requests than the proof counts, and the
-    ratio may be smaller.
+    The rule ``"reserve"`` attains the formulas of [C25]. Under Algorithm 2 as written, overdue
+    requests take the memory that completions free before waiting requests are considered. If
+    outputs have two lengths and the shorter one is small, the ratio then exceeds the bound of [C25]
+    Theorem 5.1. If requests start at different times, memory serves more requests than the proof
+    counts, and the ratio may be smaller.
 
     Cost per decision: that of the look-ahead, and O(b) for each eviction, where b is the number of
     distinct bounds among the running requests. With ``"reserve"`` there is a decision in every
@@ -63,8 +66,8 @@ class AMin(PriorityPolicy):
     Parameters
     ----------
     overdue : str, default "grow"
-        Memory into which requests may grow beyond their bound: ``"grow"`` all that is free,
-        ``"reserve"`` only that freed by other such requests.
+        Memory into which a request may grow beyond its bound o~. ``"grow"``: all free memory.
+        ``"reserve"``: only memory that other requests beyond their bounds free.
     """
 
     randomized = True
@@ -78,10 +81,10 @@ class AMin(PriorityPolicy):
         super().reset(setup)
         self._rng = setup.rng
         self._bounds: dict[int, int] = {}
-        # _groups has, for each lower bound o~, a list of the requests that may be evicted: all
-        # running requests, but only the overdue ones under "reserve". _place has the position
-        # of each request in its list. Lists allow uniform draws, positions allow removal by a swap
-        # with the last entry.
+        # _groups has, for each lower bound o~, a list of the requests that may be evicted. Under
+        # "reserve" these are the overdue requests, else all running requests. _place has the
+        # position of each request in its list. So a request can be removed from its list by a swap
+        # with the last entry, and random draws from a list are fast.
         self._groups: dict[int, list[int]] = {}
         self._place: dict[int, int] = {}
 
@@ -125,9 +128,9 @@ class AMin(PriorityPolicy):
             yield index
 
     def decide(self, state: State) -> Decision:
-        """Evict requests on overflow, then start waiting ones.
+        """Evict requests if memory would overflow, then start waiting requests.
 
-        Under ``"reserve"`` start waiting requests first, then evict overdue ones.
+        Under the rule ``"reserve"`` start waiting requests first, then evict overdue requests.
         """
         if self.overdue == "grow":
             return super().decide(state)
@@ -146,12 +149,16 @@ class AMin(PriorityPolicy):
         return Decision(start=started, evict=evicted, wake=wake)
 
     def on_evicted(self, running: RunningRequest, now: int) -> None:
-        """Raise the lower bound o~ of an evicted request to the tokens it has generated."""
+        """Raise the lower bound o~ of an evicted request to the number of tokens it has generated.
+
+        Under the rule ``"reserve"`` the new o~ is one more.
+        """
         index = running.request.index
         self._leave(index)
         generated = running.output_tokens
-        # A request that is not finished after `generated` tokens has at least one token to come.
-        # The proof for "reserve" needs a lower bound that increases.
+        # A request that is not finished after ``generated`` tokens has at least one token to come,
+        # so ``generated + 1`` is a lower bound too. "reserve" uses it, as its proof needs an
+        # increase.
         known = generated + 1 if self.overdue == "reserve" else generated
         self._bounds[index] = max(self._bounds[index], known)
 

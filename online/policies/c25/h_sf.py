@@ -1,4 +1,4 @@
-"""[C25]'s benchmarks that know every output length: H-SF (Algorithm 3), A_random (Algorithm 4)."""
+"""Two policies of [C25] that know output lengths: H-SF and A_random (Algorithms 3 and 4)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from online.policy_interface.policy import Setup, VisibleRequest, register_polic
 class HindsightShortestFirst(PriorityPolicy):
     """H-SF: starts the largest set of waiting requests that fits ([C25] Algorithm 3).
 
-    H-SF is hindsight shortest first, with which the competitive ratios of [C25] compare. If prompts
-    are equal, the shortest requests that fit are a largest feasible set: replacing a request by a
-    shorter one lowers memory in every round. The rule is then that of MC-SF. For unequal prompts,
-    which [C25] excludes, the code also takes requests in ascending order of output up to the first
-    that does not fit. H-SF is not optimal: `hindsight` computes the optimum. Equal outputs go in
-    order of appearance.
+    H-SF means hindsight shortest first. [C25] divides the total latencies of its policies by that
+    of H-SF. If prompts are equal, the shortest requests that fit are a largest feasible set,
+    because replacing a request by a shorter one lowers memory in every round. H-SF is then the same
+    as MC-SF. [C25] excludes unequal prompts. For these, the code also starts requests in ascending
+    order of output length, up to the first that does not fit. H-SF is not optimal: `hindsight`
+    computes the optimum. Requests with equal outputs start in order of appearance.
 
     The policy needs the true output lengths and raises an error if predictions are intervals.
     """
@@ -27,12 +27,13 @@ class HindsightShortestFirst(PriorityPolicy):
 
 @register_policy("a-random")
 class ARandom(PriorityPolicy):
-    """A_random: a random order, true output lengths in the look-ahead ([C25] Algorithm 4).
+    """A_random: requests start in random order while true lengths fit ([C25] Algorithm 4).
 
-    The proofs of [C25] use it. With equal prompts and all requests at once, as M grows, its total
-    latency is at most (1 + 1/alpha)/2 times that of H-SF, with alpha = lower / upper bound of the
-    outputs ([C25] Theorem 8.6). A request that arrives later takes a random place among the waiting
-    ones. Like H-SF it raises an error if predictions are intervals.
+    The proofs of [C25] use this policy. With equal prompts and all requests at once, as memory
+    grows, its total latency is at most (1 + 1/alpha)/2 times that of H-SF. Here alpha is (lower
+    bound) / (upper bound) of the output lengths ([C25] Theorem 8.6). A request that arrives later
+    takes a random place among the waiting ones. Like H-SF, the policy raises an error if
+    predictions are intervals.
     """
 
     randomized = True

@@ -1,1 +1,1 @@
-"""The schedulers of serving engines, and the orders of their queues."""
+"""Policies that imitate the schedulers of serving engines, and the orders of their queues."""

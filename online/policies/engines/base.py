@@ -1,4 +1,4 @@
-"""Parts common to the schedulers of serving engines: queue, parameters, eviction."""
+"""Base classes of policies that imitate serving engines: queue, parameters, eviction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EnginePolicy(Policy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
+        Amount by which a request's sort key falls per unit of waiting time; see `WaitingQueue`.
 
     Attributes
     ----------
@@ -73,9 +73,9 @@ class EnginePolicy(Policy):
             self._kept.pop(request.index, None)
 
     def _place(self, index: int) -> int | None:
-        """Return the rank of a request among those with equal keys in the waiting queue.
+        """Return the rank of a request among those with equal sort keys in the waiting queue.
 
-        None means the order of arrival.
+        None means that such requests are in order of arrival.
         """
         return None
 
@@ -96,8 +96,8 @@ class ReservingPolicy(EnginePolicy):
     Parameters
     ----------
     max_new_tokens : int or None, default None
-        Longest output of every request, in tokens. None takes the upper end of its prediction, as
-        the length that a client announces. A longer output is not cut.
+        Longest output of every request, in tokens, as a client of the engine announces it. None
+        takes the upper end of the request's prediction. An output that is longer is not cut.
     """
 
     max_new_tokens: int | None = ranged(None, minimum=1)
@@ -135,10 +135,10 @@ class ServingPolicy(EnginePolicy):
     """Base class of engine policies that admit requests by free memory, without output lengths.
 
     A waiting request is admitted if two conditions hold. Its whole prompt and one output token fit
-    while a share ``watermark`` of M stays free, and fewer than ``max_num_seqs`` requests are in the
-    batch. If the next round would exceed M, the request that arrived last is sent back to its place
-    in the queue, and so on until the round fits. The queue is first come, first served, unless
-    ``order`` is another order.
+    into memory while a share ``watermark`` of the memory M stays free. And fewer than
+    ``max_num_seqs`` requests are in the batch. If the next round would exceed M, the running
+    request that arrived last is sent back to its place in the queue, and so on until the round
+    fits. The queue is first come, first served, unless ``order`` is another order.
 
     Memory is counted in tokens, as in the engines with blocks of one token. On an empty machine the
     first request of the queue is admitted even if it leaves less than the watermark free. The
@@ -147,7 +147,7 @@ class ServingPolicy(EnginePolicy):
     Parameters
     ----------
     max_num_seqs : int, default 128
-        Requests in the batch at most.
+        Largest number of requests in the batch.
     watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
     preemption : str, default "restart"

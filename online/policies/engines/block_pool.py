@@ -1,4 +1,4 @@
-"""Blocks of the KV cache that are free, and what those freed last still hold."""
+"""Free blocks of the KV cache, and the tokens that some of them still contain."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import OrderedDict
 
 
 class BlockPool:
-    """Free blocks of the KV cache, and which requests' tokens they still contain.
+    """Free blocks of the KV cache, with a record of the requests whose tokens they still contain.
 
     A freed block keeps the tokens of its request until it is handed out again. Empty blocks are
     handed out first, then the blocks freed longest ago. Among the blocks of one request, the last
-    is handed out before the first. So a preempted request that returns finds the first part of its
-    tokens.
+    is handed out before the first. So a preempted request that returns may find the first part of
+    its tokens.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class BlockPool:
         self._filled: OrderedDict[tuple[int, int], None] = OrderedDict()
 
     def take(self, blocks: int) -> None:
-        """Hand out ``blocks`` free blocks, whose tokens are lost. At least as many must be free."""
+        """Hand out ``blocks`` blocks, whose tokens are lost. At least so many must be free."""
         self.free -= blocks
         if not self._keeps:
             return
@@ -39,9 +39,10 @@ class BlockPool:
             self._filled.popitem(last=False)
 
     def give_back(self, owner: int, blocks: int, filled: int) -> None:
-        """Free all ``blocks`` blocks of request ``owner``.
+        """Free all blocks of request ``owner``. Their number is ``blocks``.
 
-        The first ``filled`` of them are full of its tokens, which it may find again if it returns.
+        The first ``filled`` of them are full of its tokens. The request may find these tokens again
+        when it returns.
         """
         self.free += blocks
         if not self._keeps:
@@ -51,9 +52,10 @@ class BlockPool:
             self._filled[owner, position] = None
 
     def found(self, owner: int, most: int) -> int:
-        """Return how many of the first ``most`` blocks of request ``owner`` it could find again.
+        """Return how many of its first ``most`` blocks request ``owner`` could find again.
 
-        These are the free blocks from its first one on that still contain its tokens.
+        It finds its blocks again, from the first one on, as long as they are free and still contain
+        its tokens.
         """
         count = 0
         if self._keeps:
@@ -62,7 +64,7 @@ class BlockPool:
         return count
 
     def reclaim(self, owner: int, blocks: int) -> None:
-        """Hand the first ``blocks`` blocks of a returning request back to it, with its tokens."""
+        """Give request ``owner``, which returns, its first ``blocks`` blocks and tokens back."""
         self.free -= blocks
         for position in range(blocks):
             del self._filled[owner, position]

@@ -1,11 +1,11 @@
 """Orders in which an engine serves its waiting queue.
 
-Engines serve first come, first served. What is proposed for them on their forums is shortest job
-first, by prompt, by predicted output or by both, with ageing, so that what is long is served too:
-vLLM 29366 and 33392, SGLang 30806 and 13507, TensorRT-LLM 12428 and 13096 (numbers of pull
-requests). Feedback queues (vLLM 25567) are not here: they take running requests out of the batch
-after a quantum, so that the queue's order alone does not make them. vLLM's priorities may also be
-deadlines, which a run with a service level has.
+Engines serve first come, first served by default. Their users have proposed shortest job first: by
+prompt length, by predicted output length or by both, and with ageing, so that long requests are
+served too. These proposals are the pull requests 29366 and 33392 of vLLM, 30806 and 13507 of
+SGLang, and 12428 and 13096 of TensorRT-LLM. Feedback queues (vLLM 25567) are left out. They take
+running requests out of the batch after a time, which the order of a queue does not describe. The
+priorities of vLLM's requests may also be deadlines, which a run with a service level has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = int | float | Fraction
 
 
 def output_class(request: VisibleRequest) -> int:
-    """Return the class of a predicted output: 0 for one token, k for 2^(k-1) < tokens <= 2^k."""
+    """Return the class of a predicted output length: 0 for 1 token, k for 2^(k-1) + 1 .. 2^k."""
     return (request.prediction.point - 1).bit_length()
 
 
@@ -47,19 +47,19 @@ ORDERS: dict[str, Callable[[VisibleRequest], Key]] = {
 """Sort key of a waiting request, by name of the order. The smallest key is served first.
 
 Keys are tokens, a time, or for ``"priority"`` the class of the predicted output (`output_class`).
-Requests have no priorities. The class takes their place: short predicted outputs go first.
+Requests here have no priorities, so this class is used: short predicted outputs are served first.
 """
 
 
 class WaitingQueue:
     """Waiting requests in ascending order of a key; equal keys in order of arrival.
 
-    After a waiting time w (rounds or seconds) the key of a request is its value in `ORDERS` minus
-    ``ageing`` w. The keys of all waiting requests fall at the same rate, so their order never
-    changes. It can be computed at arrival: sort by value in `ORDERS` + ``ageing`` x arrival time.
+    The key of a request is its value in `ORDERS` minus ``ageing`` times its waiting time (rounds or
+    seconds). The keys of all waiting requests fall at the same rate, so their order never changes.
+    Sorting by (value in `ORDERS`) + ``ageing`` * (arrival time) gives the same order.
     With ``ageing`` > 0 no request starves: if the values of two requests differ by d, the later one
-    goes first only if it arrives less than d / ``ageing`` after the other. The output length of a
-    request is the point of its prediction, which does not change after its arrival.
+    is served first only if it arrives less than d / ``ageing`` after the other. The output length
+    of a request is the point of its prediction, which does not change after its arrival.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class WaitingQueue:
         return self._heap[0][2]
 
     def push(self, request: VisibleRequest, place: int | None = None) -> None:
-        """Add a request. Equal keys are sorted by ``place``; None means the order of arrival."""
+        """Add a request. Equal keys are sorted by ``place``, by default the order of arrival."""
         key, index = self.key(request)
         heapq.heappush(self._heap, (key, index if place is None else place, index))
 

@@ -1,4 +1,4 @@
-"""Sarathi-Serve's scheduler: decodes first, then prompts in chunks."""
+"""The scheduler of Sarathi-Serve: decodes first, then prompts in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import ServingPolicy
 @register_policy("sarathi")
 @dataclass(eq=False, repr=False, kw_only=True)
 class Sarathi(ServingPolicy):
-    """Decodes first, then chunks of prompts under a budget of tokens a round.
+    """Decodes first, then chunks of prompts, under a budget of tokens per round.
 
     The rule of Sarathi-Serve has three steps in each round. Every running request with a completed
     prompt decodes, which costs one token of the budget ``chunk_size``. The rest of the budget goes
@@ -22,12 +22,12 @@ class Sarathi(ServingPolicy):
     requests. They are admitted in the order of the queue while the watermark of memory stays free
     and the batch has fewer than ``max_num_seqs`` requests.
 
-    A prompt that gets less than it needs is continued in later rounds. Its request holds the memory
-    of the whole prompt from its first chunk on, and emits its first token in the round of its last
-    chunk. A prompt never delays a decode. If the next round would hold more than M, the request
-    that arrived last is evicted.
+    A prompt that gets fewer tokens of the budget than it needs is continued in later rounds. Its
+    request holds the memory of the whole prompt from its first chunk on, and emits its first token
+    in the round of its last chunk. A prompt never delays a decode. If the next round would hold
+    more than the memory M, the running request that arrived last is evicted.
 
-    No guarantee.
+    No guarantee is known.
 
     Two rules are choices of this package: no request is admitted in a round that evicts, and all
     decodes run even if they are more than ``chunk_size``.
@@ -35,9 +35,9 @@ class Sarathi(ServingPolicy):
     Parameters
     ----------
     chunk_size : int, default 512
-        Tokens a round processes at most, decodes included.
+        Largest number of tokens that a round processes, decodes included.
     max_num_seqs : int, default 128
-        Requests in the batch at most.
+        Largest number of requests in the batch.
     watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
     preemption : str, default "restart"
@@ -45,7 +45,7 @@ class Sarathi(ServingPolicy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
+        Amount by which a request's sort key falls per unit of waiting time; see `WaitingQueue`.
     """
 
     chunk_size: int = ranged(512, minimum=1)

@@ -1,4 +1,4 @@
-"""SGLang's scheduler: prompts first, admitted by an estimate of what decoding will need."""
+"""The scheduler of SGLang: prompts first, admitted by an estimate of the memory for outputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .base import ReservingPolicy
 FIRST_RATIO = 0.7
 LEAST_SHARE = 0.14
 DECAY_ROUNDS = 600
-"""Decode rounds in which the memory reserve for outputs falls from 0.7 to 0.098 of their length."""
+"""Number of decode rounds in which the reserved share of future outputs falls from 0.7 to 0.098."""
 
 RETRACT_ROUNDS = 20
-"""After a preemption the reserve is computed as if requests had emitted this many more tokens."""
+"""After a preemption the reserved share is computed as if requests had emitted 20 more tokens."""
 
 LONGEST_ESTIMATE = 4096
 """Largest number of future output tokens of a request for which admission reserves memory."""
@@ -54,10 +54,10 @@ class _Room:
         return self.free > 0 and min(self.most, self.chunk) <= 0
 
     def take(self, tokens: int, block: int, longest: int) -> None:
-        """Reserve memory for a prompt and its output, and count it in the limits.
+        """Reserve memory for a prompt and its output, and count the prompt in the limits.
 
-        ``tokens`` is the prompt in whole blocks, ``block`` the size of a block, which is added once
-        more, and ``longest`` the longest output.
+        ``tokens`` is the length of the prompt in whole blocks, ``longest`` the longest output, and
+        ``block`` the size of a block. One more block is reserved.
         """
         self.taken += tokens + block
         self.reserved += tokens + block + min(longest, LONGEST_ESTIMATE)
@@ -70,72 +70,73 @@ class _Room:
 class SGLang(ReservingPolicy):
     """SGLang's scheduler: prompts first; admission reserves a share of the output still to come.
 
-    A round processes prompts if a request waits and the batch is not marked full. The prompt that
-    was cut in the last round comes first, then waiting requests in the order of the queue. Three
-    conditions must hold for a waiting request:
+    A round processes prompts if a request waits and the batch is not marked full (see below). The
+    prompt that was cut in the last round comes first, then waiting requests in the order of the
+    queue. Three conditions must hold for a waiting request:
 
     - fewer than ``max_running_requests`` requests run;
     - the prompts of the round sum to less than ``max_prefill_tokens``;
     - its prompt, its longest output and one block need less than the free memory.
 
-    Free memory is what no request holds, less the prompts of this round, less a reservation for
-    each decoding request. The reservation is a ratio times the output that the request may still
-    emit, counted up to 4,096 tokens. A prompt longer than what is left of ``chunked_prefill_size``
-    is cut there, in whole blocks, and continued in the next round. Decoding requests are held in
-    such a round unless ``enable_mixed_chunk`` is set. A request that does not fit marks the batch
-    full until a request leaves it. If no request had decoded before, the mark is removed after one
-    round: the outputs of the admitted requests, counted in full before, then count by the ratio.
+    Free memory is the memory that no request holds, less the prompts of this round, less a
+    reservation for each decoding request. The reservation is a ratio times the number of tokens
+    that the request may still emit, of which at most 4,096 count. ``chunked_prefill_size`` limits
+    the prompt tokens of a round. A prompt that exceeds the rest of this limit is cut there, in
+    whole blocks, and continued in the next round. Decoding requests are held in a round of prompts
+    unless ``enable_mixed_chunk`` is set. A request that does not fit marks the batch full until a
+    request leaves the batch. If no request had decoded before, the mark is removed after one round:
+    the outputs of the admitted requests were counted in full before, and then count by the ratio.
 
     If no prompts are processed, all requests decode. The ratio falls with each such round, from 0.7
     to 0.098 after 600 rounds. If memory does not suffice, requests are retracted: they keep their
-    tokens and go to the end of the queue. A request with fewer output tokens is retracted before
-    others, of equal ones a longer prompt, and of equal prompts the last of the batch. Then the
-    ratio becomes (sum of (emitted tokens + 20)) / (sum of longest outputs + 1), with sums over the
-    requests that stay. After idle time the ratio is 0.7 again.
+    tokens and go to the end of the queue. Requests with the fewest output tokens are retracted
+    first. Of these the request with the longest prompt is first, and of equal prompts the last one
+    of the batch. Then the ratio becomes (sum of (emitted tokens + 20)) / (sum of longest outputs +
+    1), with sums over the requests that stay. After idle time the ratio is 0.7 again.
 
-    No guarantee.
+    No guarantee is known.
 
-    The rules are those of SGLang 0.5.23, and recorded decisions of it are reproduced step by step,
-    with memory counted by ``MemoryRule(page_size, "next", "chunks")``. They stand in
-    ``srt/managers/scheduler.py``, ``schedule_policy.py`` and ``schedule_batch.py``,
-    ``srt/mem_cache/prefill_budget.py`` and ``scheduler_components/new_token_ratio_tracker.py``. The
-    engine's queues ``fcfs`` and ``lof`` are the orders ``"fcfs"`` and ``"longest-output"``. Its
-    queues ``lpm``, ``dfs-weight`` and ``hrrn`` depend on shared prefixes. Requests share none here,
-    so that ``lpm`` equals ``fcfs``.
+    The rules are those of SGLang 0.5.23, in its files ``srt/managers/scheduler.py``,
+    ``schedule_policy.py`` and ``schedule_batch.py``, ``srt/mem_cache/prefill_budget.py`` and
+    ``scheduler_components/new_token_ratio_tracker.py``. With memory counted by
+    ``MemoryRule(page_size, "next", "chunks")``, this policy reproduces recorded decisions of the
+    engine step by step. The engine's queues ``fcfs`` and ``lof`` are the orders ``"fcfs"`` and
+    ``"longest-output"``. Its queues ``lpm``, ``dfs-weight`` and ``hrrn`` depend on prefixes that
+    requests share. Here requests share no prefixes, so ``lpm`` equals ``fcfs``.
 
-    Left out are three parts of the engine. The first is the overlap of scheduling with the device,
-    by which the engine knows the results of a round one round late (recorded with
-    ``--disable-overlap-schedule``). The second is the reuse of prefixes, which could only be the
-    prompt of a retracted request itself. The third is retraction by priority. On an empty machine
-    the first request of the queue is admitted whatever its longest output is: the engine would cut
-    that output.
+    Three parts of the engine are left out. The first is the overlap of scheduling with the device,
+    by which the engine knows the results of a round one round late (the recorded runs used
+    ``--disable-overlap-schedule``). The second is the reuse of prefixes. Here only a retracted
+    request could reuse one: its own prompt. The third is retraction by priority. On an empty
+    machine the first request of the queue is admitted whatever its longest output is. The engine
+    would cut this output.
 
     Parameters
     ----------
     chunked_prefill_size : int or None, default 8192
-        Prompt tokens a round processes at most; None never cuts a prompt. The engine's default goes
-        by the device: 2,048 to 16,384.
+        Largest number of prompt tokens that a round processes. None never cuts a prompt. The
+        engine's default depends on the device: 2,048 to 16,384.
     max_prefill_tokens : int, default 16384
         Prompt tokens after which no further request joins a round of prompts.
     max_running_requests : int, default 2048
-        Requests in the batch at most.
+        Largest number of requests in the batch.
     schedule_conservativeness : float, default 1.0
-        Factor of the first ratio 0.7; the product is at most 1.
+        Factor by which the first ratio, 0.7, is multiplied. The product is at most 1.
     max_new_tokens : int or None, default None
         Longest output of every request; see `ReservingPolicy`.
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
+        Amount by which a request's sort key falls per unit of waiting time; see `WaitingQueue`.
     ignore_eos : bool, default False
-        Whether every request reaches its longest output: the ratio is then always 1.
+        Whether every request reaches its longest output. The ratio is then always 1.
     enable_mixed_chunk : bool, default False
         Whether decoding requests advance in rounds of prompts too, if memory suffices for all of
-        them. Each counts as one token of both limits on prompt tokens. It needs
-        ``chunked_prefill_size``.
+        them. Each of them counts as one token in both limits on prompt tokens. The parameter has an
+        effect only if ``chunked_prefill_size`` is not None.
     disable_radix_cache : bool, default False
-        Whether the engine runs without its prefix cache. It has an effect only with ``ignore_eos``:
-        a request is then admitted if memory suffices until every request has ended.
+        Whether the engine runs without its prefix cache. This has an effect only with
+        ``ignore_eos``: a request is then admitted if memory suffices until every request has ended.
     """
 
     chunked_prefill_size: int | None = ranged(8192, minimum=1)
@@ -150,8 +151,8 @@ class SGLang(ReservingPolicy):
         super().__post_init__()
         self._mixes = self.enable_mixed_chunk and self.chunked_prefill_size is not None
         self._knows_ends = self.ignore_eos and self.disable_radix_cache
-        # Share of future outputs for which memory is reserved: first value, least value, fall
-        # per decode round. Floats, as the engine computes in floats.
+        # Share of future outputs for which memory is reserved: its first value, least value, and
+        # fall per decode round. They are floats because the engine computes in floats.
         self._first_ratio = min(FIRST_RATIO * self.schedule_conservativeness, 1.0)
         self._least_ratio = self._first_ratio * LEAST_SHARE
         self._decay = (self._first_ratio - self._least_ratio) / DECAY_ROUNDS
@@ -249,8 +250,8 @@ class SGLang(ReservingPolicy):
         return next(self._places)
 
     def _longest(self, index: int) -> int:
-        # The longest output is one that fits into memory, of which the engine keeps one block and
-        # one token free.
+        # The longest output must fit into memory with the prompt, while one block and one token
+        # stay free, as in the engine.
         request, block = self._requests[index], self._rule.block_size
         rounding = self._rule.held(request.prompt_length) - request.prompt_length
         return self._longest_output(request, self._limit - rounding - block - 1)
@@ -305,10 +306,10 @@ class SGLang(ReservingPolicy):
         """Add the next part of the prompt that was cut in the last round to ``batch``.
 
         ``left`` is the number of its tokens not yet processed. ``batch`` has the prompt tokens of
-        the next round by request, ``room`` what memory and limits leave for it.
+        the next round by request. ``room`` has the memory and the prompt tokens still allowed.
         """
-        # Only the processed part of the prompt counts as held memory here. Memory for the rest is
-        # reserved when it is processed, even if the memory rule already counts the whole prompt.
+        # Only the processed part of the prompt counts as held memory here. Memory for its rest is
+        # reserved when the rest is processed, even if the memory rule counts the whole prompt.
         room.available -= self._rule.held(self._prompt(index) - left)
         chunk = int(room.chunk)
         fitting = min(chunk, int(room.free))
@@ -326,7 +327,7 @@ class SGLang(ReservingPolicy):
         """Add the prompt of the first waiting request to ``batch``, if it fits.
 
         Return whether another request may follow. ``batch`` has the prompt tokens of the next round
-        by request, ``room`` what memory and limits leave for it.
+        by request. ``room`` has the memory and the prompt tokens still allowed.
         """
         index, block = self._queue.head, self._rule.block_size
         longest, tokens = self._longest(index), self._prompt(index)
@@ -378,8 +379,9 @@ class SGLang(ReservingPolicy):
             room.ends = sorted((end for end in ends if end[0] > 0), key=lambda end: end[0])
         elif (end := end_of(index))[0] > 0:
             places = (i for i, (left, _) in enumerate(room.ends) if end[0] <= left)
-            # The entries (remaining output, tokens held) are sorted by remaining output. But an
-            # entry longer than all others goes before the last one, as in the engine.
+            # The entries of ``room.ends`` (remaining output, tokens held) are sorted by remaining
+            # output. But an entry longer than all others is put before the last one, as in the
+            # engine.
             room.ends.insert(next(places, max(len(room.ends) - 1, 0)), end)
         free -= needed
         for ended, (left, held) in enumerate(room.ends):
@@ -390,9 +392,10 @@ class SGLang(ReservingPolicy):
         return True
 
     def _decodes_fit(self, state: State, batch: dict[int, int]) -> bool:
-        """Return whether some requests decode and all can do so in the round of these prompts.
+        """Return whether the decoding requests, if any, can all advance in a round of prompts.
 
-        ``batch`` has the prompt tokens of the round by request. Memory must suffice for both.
+        ``batch`` has the prompt tokens of the round by request. Memory must suffice for the prompts
+        and for a token of each decoding request. Without decoding requests the result is False.
         """
         after = sum(self._memory(state.running[i], state.round_index + 1) for i in self._end_of)
         for index, tokens in batch.items():
@@ -408,7 +411,7 @@ class SGLang(ReservingPolicy):
     def _retract(self, state: State) -> list[int]:
         """Return the requests to preempt so that memory suffices for the others to decode.
 
-        If there are any, set the reserved share of future outputs by those that stay.
+        If some are preempted, compute the reserved share of future outputs from those that stay.
         """
         now = state.round_index
         batch = [state.running[index] for index in self._end_of]
@@ -429,7 +432,7 @@ class SGLang(ReservingPolicy):
         self._end_of = {one.request.index: self._end_of[one.request.index] for _, one in stay}
         emitted = sum(tokens + RETRACT_ROUNDS for tokens, _ in stay)
         longest = sum(self._longest(index) for index in self._end_of)
-        # Set the reserved share of future outputs. Its fall begins one decode round later.
+        # Set the reserved share of future outputs. It begins to fall one decode round later.
         self._set_ratio(min(1.0, emitted / (longest + 1)), self._decodes + 1)
         self._full = False
         return retracted

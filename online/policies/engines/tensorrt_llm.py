@@ -1,4 +1,4 @@
-"""TensorRT-LLM's scheduler: admission by memory capacity, batches by a budget of tokens."""
+"""The scheduler of TensorRT-LLM: admission by memory, batches by a budget of tokens."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ class TensorRTLLM(ReservingPolicy):
 
     - ``"GUARANTEED_NO_EVICT"``: memory suffices for the longest outputs of this request and of all
       running requests at once.
-    - ``"STATIC_BATCH"``: the same, but requests are admitted only when none runs. A batch is served
-      to its end.
+    - ``"STATIC_BATCH"``: the same, but requests are admitted only when no request runs. So every
+      batch is served to its end.
     - ``"MAX_UTILIZATION"``: memory suffices for its prompt in this round. If the next round would
-      hold more than M, the request admitted last is paused, and so on until it fits. A paused
-      request keeps its tokens and waits at the head of the queue. No request is admitted in that
-      round.
+      hold more than the memory M, the running request admitted last is paused, and so on until the
+      round fits. A paused request loses its memory, keeps its output tokens and waits at the head
+      of the queue. No request is admitted in a round that pauses one.
 
-    No guarantee.
+    No guarantee is known.
 
     The rules are those of TensorRT-LLM (repository at 1.2), read in
     ``cpp/tensorrt_llm/batch_manager/``: ``capacityScheduler.cpp``, ``microBatchScheduler.cpp``,
     ``scheduledBlocksManager.h`` and ``kvCacheManager.cpp``. The defaults are those of
-    ``tensorrt_llm/llmapi/llm_args.py``. Left out are the reuse of blocks, and waiting for it; the
-    overlap of scheduling with the device; and prompts cut into chunks (``enable_chunked_prefill``,
-    off by default).
+    ``tensorrt_llm/llmapi/llm_args.py``. Three parts of the engine are left out: the reuse of blocks
+    by several requests, the overlap of scheduling with the device, and prompts cut into chunks
+    (``enable_chunked_prefill``, off by default).
 
-    Three rules differ. The engine takes requests into a list of ``max_batch_size`` before it tests
-    memory. Here ``order`` applies to all waiting requests. The engine refuses a prompt longer than
-    ``max_num_tokens``. Here it is processed in a round with no other prompt. The engine cuts an
-    output at the announced length. Here outputs may be longer, and if one overflows memory, the
-    request admitted last is paused under every capacity policy. On an empty machine the first
-    request of the queue is always admitted.
+    Three rules differ. The engine moves up to ``max_batch_size`` requests from the queue into a
+    list before it tests memory. Here ``order`` applies to all waiting requests. The engine refuses
+    a prompt longer than ``max_num_tokens``. Here such a prompt is processed in a round with no
+    other prompt. The engine cuts an output at the announced length. Here outputs may be longer. If
+    memory overflows because of one, the running request admitted last is paused under every
+    capacity policy. On an empty machine the first request of the queue is always admitted.
 
     Parameters
     ----------
     capacity_scheduler_policy : str, default "GUARANTEED_NO_EVICT"
         The capacity policy, one of the three names above.
     max_batch_size : int, default 2048
-        Requests in the batch at most.
+        Largest number of requests in the batch.
     max_num_tokens : int, default 8192
-        Tokens a round processes at most.
+        Largest number of tokens that a round processes.
     max_new_tokens : int or None, default None
         Longest output of every request; see `ReservingPolicy`.
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
+        Amount by which a request's sort key falls per unit of waiting time; see `WaitingQueue`.
     """
 
     capacity_scheduler_policy: str = chosen(
@@ -82,9 +82,9 @@ class TensorRTLLM(ReservingPolicy):
         self._returned = 0
 
     def _place(self, index: int) -> int | None:
-        """Return the rank of a request among those with equal keys in the waiting queue.
+        """Return the rank of a request among those with equal sort keys in the waiting queue.
 
-        Under ``"fcfs"`` a paused request goes before all others. None means the order of arrival.
+        Under ``"fcfs"`` a paused request is before all others. None stands for order of arrival.
         """
         if index not in self._kept or self.order != "fcfs":
             return None
@@ -98,7 +98,7 @@ class TensorRTLLM(ReservingPolicy):
         super().complete(requests, state)
 
     def decide(self, state: State) -> Decision:
-        """Pause running requests if memory overflows, let the others decode, admit waiting ones."""
+        """Pause running requests if memory overflows, let the others decode, then admit more."""
         now = state.round_index
         paused: list[int] = []
         memory = sum(self._memory(one, now + 1) for one in state.running.values())

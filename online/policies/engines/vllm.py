@@ -1,4 +1,4 @@
-"""The scheduler of vLLM's V1 engine: running requests before waiting ones, under one budget."""
+"""The scheduler of vLLM's V1 engine: running requests first, then waiting ones, in one budget."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Job:
     request : VisibleRequest
         The request.
     index : int
-        Number of the request in a `Decision`.
+        Index by which a `Decision` names the request.
     length : int
-        Tokens of its prompt and of its output so far.
+        Number of tokens of its prompt and of its output so far.
     computed : int
-        How many of these tokens are processed and stored.
+        Number of these tokens that are processed and stored.
     blocks : int
         Number of memory blocks that it holds.
     tokens_on_end : int
         Number of consecutive rounds, up to the last round, in which it emitted a token.
     in_prefill : bool
-        Whether the last step that processed some of its tokens left others unprocessed.
+        Whether the last step that processed tokens of the request left other tokens unprocessed.
     finished_at : float or None
-        Time of its last token, which the engine may not know yet. None before that time.
+        Time of its last token. The engine may learn of it later. None before that time.
     """
 
     request: VisibleRequest
@@ -50,73 +50,80 @@ class Job:
 @register_policy("vllm")
 @dataclass(eq=False, repr=False, kw_only=True)
 class VLLM(EnginePolicy):
-    """vLLM's V1 scheduler, decision for decision.
+    """The scheduler of vLLM's V1 engine: it makes the same decisions step by step.
 
-    Each step serves the running requests first, in order of admission, then the waiting ones. A
-    request processes as many of its unprocessed tokens as the budget ``max_num_batched_tokens`` has
-    left. A prompt that gets fewer tokens than it needs is continued in the next step.
+    A step of the engine is a round. Each step serves the running requests first, in order of
+    admission, then the waiting ones. A request processes as many of its unprocessed tokens as are
+    left of the budget ``max_num_batched_tokens``. A prompt that gets fewer tokens than it needs is
+    continued in the next step.
 
     If there is no free block for the tokens of a running request, the running request admitted last
     is preempted, which may be the same one. It loses its blocks, keeps its output tokens, and waits
-    in front of all others. A step that preempts admits no request. Otherwise waiting requests are
-    admitted in order, up to the first that does not fit. A request fits if blocks for all its
-    tokens are free and, unless no request runs, a share ``watermark`` of all blocks stays free. It
-    is given only the blocks of the tokens processed in this step.
+    at the head of the queue. A step that preempts admits no request. Otherwise waiting requests are
+    admitted in the order of the queue, up to the first that does not fit. A request fits if blocks
+    for all its tokens are free. If other requests run, a share ``watermark`` of all blocks must
+    also stay free. The admitted request gets only the blocks of the tokens processed in this step.
 
-    No guarantee.
+    No guarantee is known.
 
     Parameters that the engine also has carry its names and defaults, which are the same in 0.32 and
-    0.33. Two rules differ in 0.32: ``prefill_schedule_interval`` has no effect there unless several
-    engines share the data, and under ``policy="priority"`` a running request that preempts itself
-    ends the step for all requests after it.
+    0.33. Two rules differ in 0.32. ``prefill_schedule_interval`` has no effect there unless several
+    engines run in parallel on parts of the requests. And under ``policy="priority"``, if the
+    request to preempt is the one that needs a block, the step serves no request after it.
 
-    Memory is counted by the instance's rule. The engine's own rule is `VLLM_BLOCKS`: the newest
-    token is stored in the next step, prompts in chunks, in blocks of 16.
+    Memory is counted by the instance's rule. The engine's own rule is `VLLM_BLOCKS`: blocks of 16
+    tokens, the newest token of a request is stored in the next step, and prompts are stored in
+    chunks.
 
-    The rules are those of vLLM 0.33.0, and recorded decisions of it are reproduced step by step.
-    They stand in ``vllm/v1/core/sched/scheduler.py``, ``async_scheduler.py`` and
-    ``request_queue.py``, ``vllm/v1/core/kv_cache_manager.py`` and ``block_pool.py``. Left out are
-    prompts that share a prefix, speculative decoding, encoders, adapters, pipelines, remote caches,
-    sliding windows and a model's limit on the sequence length. Also left out is the token that the
-    asynchronous scheduler computes in vain for a request that ends before its longest output:
-    outputs end here where the engine expects it.
+    The rules are those of vLLM 0.33.0, in its files ``vllm/v1/core/sched/scheduler.py``,
+    ``async_scheduler.py`` and ``request_queue.py``, ``vllm/v1/core/kv_cache_manager.py`` and
+    ``block_pool.py``. This policy reproduces recorded decisions of the engine step by step. Left
+    out are prompts that share a prefix, speculative decoding, encoders, adapters, pipelines, remote
+    caches, sliding windows and a model's limit on the sequence length. The asynchronous scheduler
+    computes a token in vain if a request ends before its longest output. This is also left out:
+    here outputs end where the engine expects it.
 
     Parameters
     ----------
     max_num_batched_tokens : int, default 2048
-        Tokens a step processes at most; the engine takes 8,192 or 16,384 on larger machines.
+        Largest number of tokens that a step processes. The engine's default is 8,192 or 16,384 on
+        larger machines.
     max_num_seqs : int, default 256
-        Requests that run at most; the engine takes 1,024 on larger machines.
+        Largest number of running requests. The engine's default is 1,024 on larger machines.
     long_prefill_token_threshold : int, default 0
-        Tokens of one request a step processes at most if there are others; 0 sets no limit.
+        Largest number of tokens of one request that a step processes if there are other requests.
+        0 sets no limit.
     long_prefill_token_threshold_adaptive : bool, default False
         Whether ``long_prefill_token_threshold``, if not 0, is raised to ``max_num_batched_tokens``
         divided by the number of running and waiting requests.
     enable_chunked_prefill : bool, default True
-        Whether a prompt that exceeds the rest of the budget is cut. If not, it waits, and all
-        requests behind it.
+        Whether a prompt that exceeds the rest of the budget is cut. If not, the prompt waits, and
+        so do all requests behind it.
     prefill_schedule_interval : int, default 1
-        Least number of steps from one that processes prompts to the next. It applies while a
-        request emits tokens and the last step that could admit requests left none waiting.
+        Least number of steps from one step that processes prompts to the next one. It applies while
+        some request emits tokens, if no request still waited after the last step that could admit
+        requests.
     scheduler_reserve_full_isl : bool, default True
         Whether admission requires free blocks for all tokens of a request, not only for those
         processed in the first step.
     watermark : float, default 0.0
         Share of the blocks that admission leaves free, in [0, 1).
     policy : str, default "fcfs"
-        Request to preempt: ``"fcfs"``, the running request admitted last; ``"priority"``, the
-        running request that is last by ``order``, whose keys are then the engine's priorities.
+        The request to preempt. ``"fcfs"``: the running request admitted last. ``"priority"``: the
+        running request that is last by ``order``. The sort keys of ``order`` then stand for the
+        engine's priorities.
     order : str, default "fcfs"
-        Order of the waiting queue, a name of `ORDERS`. Preempted requests go to their place in this
-        order; if ``order`` and ``policy`` are both ``"fcfs"``, in front of all others.
+        Order of the waiting queue, a name of `ORDERS`. Preempted requests return to their place in
+        this order. If ``order`` and ``policy`` are both ``"fcfs"``, they wait in front of all
+        others.
     ageing : float, default 0.0
-        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
+        Amount by which a request's sort key falls per unit of waiting time; see `WaitingQueue`.
     asynchronous : bool, default True
         Whether a step is planned before the results of the previous step are known. The blocks of a
         finished request are then free a step later.
     prefix_caching : bool, default True
-        Whether a preempted request finds those of its blocks again that were not given to another
-        request since.
+        Whether a preempted request finds its blocks again, except those that were given to another
+        request in the meantime.
     """
 
     max_num_batched_tokens: int = ranged(2048, minimum=1)
@@ -164,7 +171,7 @@ class VLLM(EnginePolicy):
         self.scheduled, self.preempted = dict[int, int](), list[int]()
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Put new requests into the queue. Preempted requests are there since their preemption."""
+        """Put new requests into the queue. Preempted requests are already in it."""
         for request in requests:
             if request.index not in self._jobs:
                 self._jobs[request.index] = Job(request, request.index, request.prompt_length)
@@ -182,7 +189,7 @@ class VLLM(EnginePolicy):
             self._free_finished()
 
     def decide(self, state: State) -> Decision:
-        """Plan the next step. ``wake`` is the round after which a step may first differ from it."""
+        """Plan the next step. ``wake`` is set to the round from which steps may differ from it."""
         now = state.round_index
         self._catch_up(now)
         if any(j.finished_at is not None and j.finished_at < state.time for j in self._running):
@@ -212,7 +219,7 @@ class VLLM(EnginePolicy):
     def _limit_prompts(self) -> None:
         """Prepare the limits of a step on prompts.
 
-        They are the largest number of tokens of one request (None without limit), and whether the
+        These are the largest number of tokens of one request (None without limit), and whether the
         step leaves out prompts because of ``prefill_schedule_interval``.
         """
         count = len(self._running) + len(self._queue)
@@ -264,9 +271,10 @@ class VLLM(EnginePolicy):
         return budget
 
     def _admit(self, budget: int) -> dict[int, int]:
-        """Admit waiting requests; the step may process ``budget`` more tokens.
+        """Admit waiting requests. The step may process ``budget`` more tokens.
 
-        Return, by index, the still stored tokens of admitted preempted requests.
+        Some admitted requests were preempted before. For these, return by index how many of their
+        tokens are still stored.
         """
         reuse: dict[int, int] = {}
         while self._queue and budget and len(self._running) < self.max_num_seqs:
@@ -328,9 +336,9 @@ class VLLM(EnginePolicy):
         return max(self._running, key=lambda job: self._queue.key(job.request))
 
     def _make_wait(self, job: Job, *, planned: bool) -> None:
-        # A returning request can find a block again if the engine knew all tokens of the block. The
-        # asynchronous engine knows the newest token one step late, or as soon as the next step of
-        # the request is planned.
+        # When the preempted request returns, it can find a block again if the engine knew all
+        # tokens of the block. The asynchronous engine knows the newest token one step late, or as
+        # soon as the next step of the request is planned.
         late = self.asynchronous and job.tokens_on_end > 1 and not planned
         known = job.computed - late
         self._pool.give_back(job.index, job.blocks, known // self._size)

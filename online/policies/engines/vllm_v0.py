@@ -1,4 +1,4 @@
-"""The scheduler of vLLM before its V1 engine: prompts first, in batches of their own."""
+"""The scheduler of vLLM before its V1 engine: prompts first, in rounds without decodes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .base import ServingPolicy
 class VLLMV0(ServingPolicy):
     """Prompts first: if a waiting request can be admitted, the round processes prompts only.
 
-    This is the rule of vLLM V0 (0.6.3), since retired. In each round, waiting requests are admitted
-    in the order of the queue under three conditions: the watermark of memory stays free, the batch
-    has fewer than ``max_num_seqs`` requests, and the admitted prompts sum to at most
-    ``max_num_batched_tokens`` tokens. If any request is admitted, the round processes the new
-    prompts, and all other requests are held: they keep their memory and emit no token. Otherwise
-    all requests decode. If they would then exceed M, the request that arrived last is evicted, and
-    so on until they fit.
+    This is the rule of vLLM V0 (0.6.3), which newer versions no longer have. In each round, waiting
+    requests are admitted in the order of the queue under three conditions. The share ``watermark``
+    of memory stays free, the batch has fewer than ``max_num_seqs`` requests, and the admitted
+    prompts have together at most ``max_num_batched_tokens`` tokens. If any request is admitted, the
+    round processes the new prompts, and all other requests are held: they keep their memory and
+    emit no token. Otherwise all requests decode. If they would then exceed the memory M, the
+    request that arrived last is evicted, and so on until the others fit.
 
-    No guarantee. Under overload, admission fills memory that running requests need later.
+    No guarantee is known. Under overload, admission fills memory that running requests need later.
 
-    Three rules are choices of this package. Prompts are not padded when their tokens are counted,
-    as in versions that process them without padding. A prompt longer than
-    ``max_num_batched_tokens`` is processed in a round without other prompts; the engine refuses it.
-    An evicted request can be admitted from the next round on.
+    Three rules are choices of this package. When the tokens of prompts are counted, padding of
+    prompts to equal lengths is not counted. A prompt longer than ``max_num_batched_tokens`` is
+    processed in a round without other prompts, while the engine refuses it. An evicted request can
+    be admitted again from the next round on.
 
     Parameters
     ----------
     max_num_batched_tokens : int, default 4096
-        Prompt tokens a round processes at most.
+        Largest number of prompt tokens that a round processes.
     max_num_seqs : int, default 128
-        Requests in the batch at most.
+        Largest number of requests in the batch.
     watermark : float, default 0.01
         Share of M that admission leaves free, in [0, 1).
     preemption : str, default "restart"
@@ -44,7 +44,7 @@ class VLLMV0(ServingPolicy):
     order : str, default "fcfs"
         Order of the waiting queue, a name of `ORDERS`.
     ageing : float, default 0.0
-        Fall of a request's sort key per unit of waiting time; see `WaitingQueue`.
+        Amount by which a request's sort key falls per unit of waiting time; see `WaitingQueue`.
     """
 
     max_num_batched_tokens: int = ranged(4096, minimum=1)

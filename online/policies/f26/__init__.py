@@ -1,1 +1,1 @@
-"""[F26]'s policies: geometric slicing and geometric batching."""
+"""Policies of [F26]: geometric slicing and geometric batching."""

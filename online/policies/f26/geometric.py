@@ -1,4 +1,7 @@
-"""Geometric slicing and batching: staggered pipelines whose slices grow ([F26] Algorithms 2, 3)."""
+"""Geometric slicing and batching: each request runs for a slice of rounds in a phase ([F26]).
+
+Slices grow by a constant factor from phase to phase.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from online.policy_interface import Decision, Policy, Setup, State, VisibleReque
 from online.policy_interface.token_count import TokenCount
 
 SLICING_FACTOR = (7 + math.sqrt(13)) / 6
-"""Growth factor of the slices of `gsa` with the least proved ratio, 61.92 ([F26] Theorem 3.15)."""
+"""Growth factor of the slices of `gsa` whose proved ratio is least: 61.92 ([F26] Theorem 3.15)."""
 
 BATCHING_FACTOR = 4 / 3
-"""Growth factor of the slices of `gba` with the least proved ratio, 32/3 ([F26] Theorem 4.1)."""
+"""Growth factor of the slices of `gba` whose proved ratio is least: 32/3 ([F26] Theorem 4.1)."""
 
 
 def pipeline_peak(parallel: int, slice_length: int, prompt_length: int) -> int:
@@ -41,25 +44,27 @@ def most_parallel(slice_length: int, prompt_length: int, memory_limit: int) -> i
 
 @register_policy("gsa")
 class GeometricSlicing(Policy):
-    """GSA: every request runs for a slice of rounds, unfinished ones again for a longer slice.
+    """GSA: every request runs for a slice of rounds. Unfinished ones run again for a longer slice.
 
-    The rule is [F26] Algorithm 2. In each phase all unfinished requests run for up to t rounds
-    each, the slice, in a staggered pipeline ([F26] Algorithm 1): request i starts floor(i t/k)
-    rounds after the first. k is the largest number for which no round can hold more than M. A
-    request that is not finished at the end of its slice is sent back to the queue, all progress
-    lost. The slice of the next phase is ``factor`` times as long, and the last is M - s. Output
-    lengths are never used.
+    The rule is [F26] Algorithm 2. It has phases, each with a slice: a number t of rounds. In a
+    phase all unfinished requests run for up to t rounds each, in a staggered pipeline ([F26]
+    Algorithm 1): request i starts floor(i t/k) rounds after the first. k, the number of requests
+    that run at once, is the largest for which no round can hold more than the memory M. A request
+    that is not finished at the end of its slice is sent back to the queue and loses all progress.
+    The slice of the next phase is ``factor`` times as long. The slice of the last phase is M - s,
+    where s is the prompt length. Output lengths are never used.
 
-    Guarantee, with equal prompts and all requests at once: at most 61.92 times the optimum. With
-    ``factor=2`` it is at most 32 times the optimum as M grows ([F26] Theorem 3.15; for other
-    factors `online.theory.geometric_slicing_ratio`).
+    Guarantee, with equal prompts and all requests at once: the total latency is at most 61.92 times
+    the optimum. With ``factor=2`` it is at most 32 times the optimum as M grows ([F26] Theorem
+    3.15; for other factors `online.theory.geometric_slicing_ratio`).
 
     The paper leaves some rules open. Here requests that arrive later wait until the present phase
     ends. The next phase is the one with the shortest slice for which a request waits. With unequal
-    prompts the slices follow from the smallest s of the requests that arrive first, and k follows
+    prompts the slices are computed from the smallest s of the requests that arrive first, and k
     from the largest s in the pipeline. The requests of a pipeline start in order of appearance. If
-    no request of a pipeline runs, those not yet started move forward in time so that the first
-    starts now. If none is left, the phase ends at once. No completion gets later by this.
+    no request of a pipeline runs, the starts of those not yet started are moved forward, so that
+    the first one starts now. If no request is left to start, the phase ends at once. These two
+    rules make no completion later.
 
     Cost per decision: O(1) for each request started or sent back, and O(n) at the beginning of a
     phase with n waiting requests.
@@ -157,18 +162,19 @@ class GeometricSlicing(Policy):
 
 @register_policy("gba")
 class GeometricBatching(GeometricSlicing):
-    """GBA: requests in classes of similar outputs, shortest first, each a staggered pipeline.
+    """GBA: classes of requests with similar outputs run one after the other, the shortest first.
 
-    The rule is [F26] Algorithm 3, that of `gsa` with known outputs. A request runs in the first
-    phase whose slice is at least as long as its output, so that no request is sent back.
+    The rule is [F26] Algorithm 3. It has the same phases and pipelines as `gsa`, but output lengths
+    are known. A request runs in the first phase whose slice has enough rounds for its output, so no
+    request is sent back.
 
-    Guarantee, with equal prompts and all requests at once: at most 32/3 times the optimum. With
-    ``factor=1.5`` it is at most 6.75 times the optimum as M grows ([F26] Theorem 4.1; for other
-    factors `online.theory.geometric_batching_ratio`).
+    Guarantee, with equal prompts and all requests at once: the total latency is at most 32/3 times
+    the optimum. With ``factor=1.5`` it is at most 6.75 times the optimum as memory grows ([F26]
+    Theorem 4.1; for other factors `online.theory.geometric_batching_ratio`).
 
     Rules that the paper leaves open are chosen as for `gsa`. If predictions are not exact, their
-    upper ends count as outputs. A request that is not finished at the end of its slice runs again
-    in the next phase.
+    upper ends count as output lengths. A request that is not finished at the end of its slice runs
+    again in the next phase.
 
     Parameters
     ----------

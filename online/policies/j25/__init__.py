@@ -1,1 +1,1 @@
-"""[J25]'s policies: MC-SF, first come first served, alpha-protection."""
+"""Policies of [J25]: MC-SF, first come first served, alpha-protection."""

@@ -10,8 +10,8 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 class MemoryConstrainedBenchmark(PriorityPolicy):
     """Earliest arrival first, up to the first request that does not fit ([J25] Algorithm 2).
 
-    No guarantee: if the requests of [W25] Theorem 1 arrive in a bad order, the ratio is unbounded.
-    Requests that arrive together start in order of appearance.
+    The ratio to the optimum is unbounded, for example if the requests of [W25] Theorem 1 arrive in
+    a bad order. Requests that arrive together start in order of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> float:
@@ -21,8 +21,8 @@ class MemoryConstrainedBenchmark(PriorityPolicy):
 
 @register_policy("fcfs")
 class FirstComeFirstServed(MemoryConstrainedBenchmark):
-    """FCFS of [W25]: each batch filled in order of arrival, output lengths known.
+    """The policy FCFS of [W25]: batches are filled in order of arrival, with known output lengths.
 
-    [W25] Section 7 describes the same rule as [J25]'s MC-Benchmark. Both names are registered,
+    This rule of [W25] Section 7 is the same as MC-Benchmark of [J25]. Both names are registered,
     since the tables of the two papers use them.
     """

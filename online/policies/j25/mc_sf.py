@@ -10,10 +10,11 @@ from online.policy_interface.policy import VisibleRequest, register_policy
 class MemoryConstrainedShortestFirst(PriorityPolicy):
     """Shortest output first, up to the first request that does not fit ([J25] Algorithm 1).
 
-    Guarantee, with equal prompts, all requests at once and M at least twice the largest s + o:
-    O(1)-competitive. If the outputs are equal too, the ratio is at most 4 ([J25] Theorem 4.3). If
-    prompts differ, the ratio is unbounded ([W25] Theorem 1). The paper leaves ties open: here equal
-    output lengths go in order of appearance.
+    Guarantee ([J25] Theorem 4.3): the ratio to the optimum is bounded by a constant if prompts are
+    equal, all requests arrive at once, and memory is at least twice the peak (prompt + output
+    length) of every request. If the outputs are equal too, the ratio is at most 4. If prompts
+    differ, it is unbounded ([W25] Theorem 1). The paper does not order requests with equal outputs.
+    Here they start in order of appearance.
     """
 
     def priority(self, request: VisibleRequest) -> int:

@@ -1,4 +1,4 @@
-"""Greedy admission below a protected share of memory, clearing on overflow ([J25] Section 5.2)."""
+"""Policies that leave a share of memory free, and send requests back on overflow ([J25])."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from online.policy_interface.token_count import TokenCount
 class AlphaProtection(Policy):
     """First come, first served up to (1 - alpha) M; on overflow every request is sent back.
 
-    Waiting requests are admitted in order of arrival, up to the first that does not fit. A request
-    fits if the memory of the next round, its own s + 1 included, is at most (1 - alpha) M. Later
-    rounds are not considered. If the next round would hold more than M, all running requests go
-    back to the queue and lose their progress. Output lengths are never used.
+    The rule is from [J25] Section 5.2. Waiting requests are admitted in order of arrival, up to the
+    first that does not fit. A request with a prompt of s tokens fits if the memory of the next
+    round, its own s + 1 tokens included, is at most (1 - alpha) M. Later rounds are not considered.
+    If the next round would hold more than the memory M, all running requests go back to the queue
+    and lose their progress. Output lengths are never used.
 
-    No guarantee. For small alpha the same batch may overflow again and again: such a run ends with
-    status ``"livelock"``.
+    No guarantee is known. For small alpha the same batch may overflow again and again. Such a run
+    ends with status ``"livelock"``.
 
-    The paper leaves some rules open. Here the requests sent back take their old places in order of
-    arrival, and requests start again in the same round. On an empty machine the first request of
-    the queue starts even if its s + 1 exceeds (1 - alpha) M: otherwise it could never run.
+    The paper leaves some rules open. Here requests that are sent back take their old places in
+    order of arrival, and requests may start in the round of the overflow. On an empty machine the
+    first request of the queue starts even if its s + 1 tokens exceed (1 - alpha) M. Otherwise it
+    could never run.
 
     Cost per decision: O(log w) for each request started or sent back, if w requests wait.
 
@@ -36,8 +38,8 @@ class AlphaProtection(Policy):
     """
 
     def __init__(self, alpha: float = 0.25) -> None:
-        # alpha is stored as an exact fraction. With alpha = 0.1 and M = 10, (1 - alpha) M is then 9
-        # tokens, not 8.999...
+        # alpha is stored as an exact fraction. So for alpha = 0.1 and M = 10, (1 - alpha) M is
+        # exactly 9 tokens.
         self._protected = as_fraction(alpha, "policy", "alpha", minimum=0, below=1)
         self.alpha = float(self._protected)
 
@@ -49,7 +51,7 @@ class AlphaProtection(Policy):
         self._queue: list[tuple[float, int]] = []
 
     def arrive(self, requests: Sequence[VisibleRequest], state: State) -> None:
-        """Queue requests by arrival time, new ones and those sent back. Ties go by appearance."""
+        """Queue new requests and those sent back by arrival time, then by order of appearance."""
         for request in requests:
             heapq.heappush(self._queue, (request.arrival_time, request.index))
 
@@ -82,14 +84,17 @@ class AlphaBetaClearing(AlphaProtection):
     """`alpha-protection` in which an overflow sends back each request with probability beta.
 
     The draw is repeated over the remaining requests until the next round fits. For very small beta
-    this takes many repetitions ([J25] Appendix C). The number of draws that a request survives is
-    geometric, so the code draws all these numbers at once, and the cost does not depend on beta.
+    this takes many repetitions ([J25] Appendix C). The number of draws that a request survives has
+    a geometric distribution. So the code draws this number for all requests at once, and its cost
+    does not depend on beta.
 
-    No guarantee. A run in which no request completes any more ends with status ``"livelock"``.
+    No guarantee is known. A run in which no request completes any more ends with status
+    ``"livelock"``.
 
-    The paper leaves the restart open. Here the decision that sends requests back admits none, so
-    that they do not return at once while others run. If all are sent back, the empty machine is
-    asked again in the same round and starts requests, as with `alpha-protection`.
+    The paper does not say when requests that were sent back may start again. Here no request starts
+    in a round that sends requests back, unless all running requests are sent back. In this case the
+    policy decides again in the same round, on the empty machine, and starts requests as
+    `alpha-protection` does.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""[W25]'s policies: Sorted-F with its batch builders, and orders from the relaxation."""
+"""Policies of [W25]: Sorted-F with its batch builders, and orders from a linear relaxation."""

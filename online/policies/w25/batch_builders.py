@@ -1,9 +1,9 @@
-"""Choosing one batch of small F(X) = (sum of outputs) / |X|^2 that fits ([W25] Algorithms 2 to 5).
+"""Choose one batch X of small F(X) = (sum of outputs) / |X|^2 that fits ([W25] Algorithms 2 to 5).
 
-Each builder takes the prompts, the outputs and M, and returns the positions of a non-empty batch.
-A batch fits if its peaks s + o add up to at most M. [W25] requires this throughout Section 5. It is
-stricter than the condition of Algorithm 1, which only requires that the requests, if they all start
-together, stay within M in every round. Every request must have s + o <= M.
+Each function takes the prompt lengths s, the output lengths o and the memory M. It returns the
+positions of a non-empty batch of requests. A batch fits if the sum of its peaks s + o is at most M.
+[W25] requires this throughout Section 5. Algorithm 1 requires less: that the requests, if they all
+start together, stay within M in every round. Every request must have s + o <= M.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _INFINITY = np.iinfo(np.int64).max // 4
 def greedy_fill(peaks: IntArray, memory_limit: int) -> IntArray:
     """Take requests in the given order if their peaks still fit in M. Return their positions.
 
-    ``peaks`` has the peak memory s + o of each request, in tokens. The peaks of the chosen requests
-    sum to at most M. A request that does not fit is skipped. Each step takes all requests up to the
-    next one that does not fit, then drops all requests larger than the memory left.
+    ``peaks`` has the peak memory of each request, in tokens. The peaks of the chosen requests sum
+    to at most ``memory_limit``. A request that does not fit is skipped. Each step takes all
+    requests up to the next one that does not fit, then drops all requests whose peak exceeds the
+    memory left.
     """
     candidates = np.arange(len(peaks))
     taken = [candidates[:0]]
@@ -46,10 +47,11 @@ def least_f(weights: IntArray, outputs: IntArray, limit: int) -> IntArray:
 
     F is (sum of outputs) / (number of requests)^2. Weights are peak memories, perhaps rounded. Of
     several batches of least F, one with the most requests is returned.
-    In the table, ``sums[k, w]`` is the least sum of outputs of k requests of total weight w. For
-    each request and cell one bit records whether the request is in that choice, so that no sets of
-    indices are stored. Time is O(n k w) and memory n k w / 8 bytes, for n requests, batches of up
-    to k, and w = ``limit``.
+
+    The method is a dynamic program. In its table, ``sums[k, w]`` is the least sum of outputs of k
+    requests of total weight w. For each request and cell of the table, one bit records whether the
+    request is among these k. Time is O(n k w) and memory n k w / 8 bytes, for n requests, batches
+    of at most k requests, and w = ``limit``.
 
     Raises
     ------
@@ -110,11 +112,11 @@ def scaled_batch(
 ) -> IntArray:
     """Return the positions of a batch of small F, with memory rounded ([W25] Algorithm 3).
 
-    F is (sum of outputs) / (number of requests)^2. Peaks s + o and M are divided by lambda = max(1,
-    epsilon M / precision) and rounded down. Every batch that fits in M also fits after rounding, so
-    the F found is at most the least F of batches that fit. But the peaks of the batch found may
-    exceed M, by less than lambda for each request. The paper's factor 1 + epsilon thus holds for F,
-    not for feasibility.
+    F is (sum of outputs) / (number of requests)^2. The peaks (prompt + output length) of requests
+    and the memory M are divided by lambda = max(1, epsilon M / precision) and rounded down. Every
+    batch that fits in M also fits after rounding. So F of the result is at most the least F of the
+    batches that fit. But the peaks of the result may exceed M, by less than lambda for each
+    request. So the paper's factor 1 + epsilon holds for F, and the result need not be feasible.
     """
     factor = max(1.0, epsilon * memory_limit / precision)
     weights = np.floor((prompts + outputs) / factor).astype(np.int64)
@@ -126,16 +128,16 @@ def local_swap(
 ) -> IntArray:
     """Improve the batch ``start`` by exchanges of one request ([W25] Algorithm 4 from line 9 on).
 
-    F is (sum of outputs) / (number of requests)^2. The number of requests stays the same, so F
-    falls if the request that enters has a smaller output than the one that leaves. The paper does
-    not state the order of exchanges. Here each step makes the exchange that lowers the sum of
-    outputs most, and of several the one whose entering request has the smallest peak s + o. The
-    search ends when no exchange lowers F, so the result is never worse than ``start``. Cost: O(n)
-    for each exchange.
+    F is (sum of outputs) / (number of requests)^2. An exchange replaces a request of the batch by
+    another one, so F falls if the new request has a smaller output. The paper does not state the
+    order of exchanges. Here each step makes the exchange that lowers the sum of outputs most. Of
+    several such exchanges it makes the one whose new request has the smallest peak (prompt + output
+    length). The search ends when no exchange lowers F, so the result is never worse than ``start``.
+    Cost: O(n) for each exchange, with n requests.
     """
     peaks = prompts + outputs
-    # ``pool`` has the requests that can enter: their peak fits into memory together with the
-    # smallest peaks of as many requests as stay in the batch.
+    # ``pool`` has the requests that could enter the batch: their peak fits into memory together
+    # with the smallest peaks of len(start) - 1 requests.
     others = int(np.partition(peaks, len(start) - 1)[: len(start) - 1].sum())
     pool = np.flatnonzero(peaks <= memory_limit - others)
     inside = np.zeros(len(peaks), dtype=bool)
@@ -180,10 +182,11 @@ def quantile_batch(
 ) -> IntArray:
     """Return the positions of requests below two quantiles, then others ([W25] Algorithm 5).
 
-    Half of the requests are drawn at random, and the ``share``-quantiles of their s + o and of
-    their o are computed. Requests with both values at or below the quantiles are taken shortest
-    output first, then the others in order of o / (s + o). Each is taken if it still fits. Quantiles
-    are interpolated linearly, which the paper leaves open. Cost: O(n log n).
+    Half of the requests are drawn at random. The ``share``-quantiles of their peaks s + o (prompt +
+    output length) and of their outputs o are computed. Requests with both numbers at or below the
+    quantiles are taken first, the shortest output first. Then the others are taken in order of
+    o / (s + o). A request is skipped if it no longer fits into memory. Quantiles are interpolated
+    linearly, which the paper leaves open. Cost: O(n log n) for n requests.
     """
     peaks = prompts + outputs
     sample = rng.choice(len(peaks), max(1, len(peaks) // 2), replace=False)

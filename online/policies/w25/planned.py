@@ -1,4 +1,4 @@
-"""Policies that plan an order batch by batch and then start its prefix ([W25] Algorithm 1)."""
+"""Base class of policies that plan batches and start requests in their order ([W25])."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from online.policy_interface.policy import Setup, State, VisibleRequest
 
 
 class PlannedPrefixPolicy(PriorityPolicy):
-    """Policy that plans an order of batches and starts requests in it as long as they fit.
+    """Policy that plans batches one by one, and starts requests in this order while they fit.
 
     The next batch is chosen from all waiting requests, when all requests of earlier batches have
-    started. If all requests arrive at once, the batches are those of phase 1 of [W25], where each
-    depends only on the requests left by earlier batches. The paper has no later arrivals. Here
-    requests that arrive later, and evicted requests, can enter the next batch. Output lengths are
-    the upper ends of predictions, at most M - s.
+    started. If all requests arrive at once, the batches are those of phase 1 of [W25] Algorithm 1,
+    where each batch depends only on the requests left by earlier batches. The paper has no later
+    arrivals. Here requests that arrive later, and evicted requests, can enter the next batch.
+    Output lengths are the upper ends of predictions, at most M - s (memory less prompt length).
     """
 
     def reset(self, setup: Setup) -> None:
@@ -28,8 +28,8 @@ class PlannedPrefixPolicy(PriorityPolicy):
         super().reset(setup)
         self._rng = setup.rng
         # _pool has a row (index, prompt, output) for each waiting request that is in no batch yet,
-        # sorted by index. _joining has requests still to be added to _pool. _plan has the requests
-        # of the chosen batches that have not started, in order.
+        # sorted by index. _joining has the requests still to be added to _pool. _plan has the
+        # requests of the chosen batches that have not started, in order.
         self._pool: IntArray = np.zeros((0, 3), dtype=np.int64)
         self._joining: list[VisibleRequest] = []
         self._plan: deque[int] = deque()
@@ -38,8 +38,8 @@ class PlannedPrefixPolicy(PriorityPolicy):
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> Sequence[int] | IntArray:
         """Choose the next requests to start, at least one, from all waiting requests.
 
-        ``prompts`` and ``outputs`` have their lengths. Return positions in these arrays, in the
-        order of the starts.
+        ``prompts`` and ``outputs`` have the lengths of the waiting requests. Return positions in
+        these arrays, in the order in which the requests are to start.
         """
 
     def priority(self, request: VisibleRequest) -> int:
@@ -78,5 +78,5 @@ class PlannedPrefixPolicy(PriorityPolicy):
 
 
 def shortest_output_first(outputs: IntArray, batch: IntArray) -> IntArray:
-    """Sort the positions in ``batch`` by output, ties by position ([W25] Algorithm 1, line 5)."""
+    """Sort the positions in ``batch`` by output length, then by position ([W25] Algorithm 1)."""
     return batch[np.argsort(outputs[batch], kind="stable")]

@@ -1,4 +1,7 @@
-"""Orders taken from the linear relaxation ([W25] Algorithms 6 and 7); they need `hindsight`."""
+"""Policies that order requests by the solution of a linear relaxation ([W25] Algorithms 6 and 7).
+
+They need the package `hindsight` with its solver.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,14 @@ from .batch_builders import greedy_fill, local_swap
 from .planned import PlannedPrefixPolicy, shortest_output_first
 
 Relaxer = Callable[[Instance], Any]
-"""Function that solves a relaxation. Its result has mean starts in ``expected_start_times``."""
+"""Function that solves a relaxation. Its result has an attribute ``expected_start_times``."""
 
 
 class RelaxationOrder(PlannedPrefixPolicy):
     """Base class of policies that order waiting requests by the solution of an LP relaxation.
 
-    The relaxation has only the waiting requests, as if all had just arrived on an empty machine.
+    The linear program (LP) has only the waiting requests, as if all of them had just arrived on an
+    empty machine.
 
     Parameters
     ----------
@@ -87,15 +91,15 @@ class RelaxationOrder(PlannedPrefixPolicy):
 class SortedLP(RelaxationOrder):
     """Smallest mean start in the LP relaxation first ([W25] Algorithm 6).
 
-    The mean start of request i is sum over t of t x_{i,t}, where x_{i,t} is the share of request i
-    that the relaxation starts in round t. Requests start in that order up to the first that does
-    not fit under the look-ahead test.
+    The mean start of request i is the sum over t of t x_{i,t}, where x_{i,t} is the share of
+    request i that the relaxation starts in round t. Requests start in order of mean start, up to
+    the first that does not fit under the look-ahead test.
 
-    No ratio is proved for this policy. Whenever all requests of the last order have started, a
-    linear program is solved for the requests that wait then. If these all fit at once, they start
-    without a program. If all requests arrive at the same time, at most one program is solved. Ties,
-    which the paper leaves open, go in order of appearance. Mean starts are compared after rounding
-    to six decimals.
+    No ratio is proved for this policy. When all requests of the last order have started, a linear
+    program is solved for the requests that wait then. If these all fit at once, they start without
+    a program. If all requests arrive at the same time, at most one program is solved. Mean starts
+    are rounded to six decimals. Requests with equal mean starts, which the paper does not order,
+    start in order of appearance.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:
@@ -107,10 +111,10 @@ class SortedLP(RelaxationOrder):
 class LPSwap(RelaxationOrder):
     """Batches filled by mean start in a relaxation, improved by exchanges ([W25] Algorithm 7).
 
-    No guarantee. As with `sorted-lp`, a linear program gives the mean start of each waiting
-    request. All waiting requests are then divided into batches. Each batch takes requests in order
-    of mean start if their peaks s + o still fit in M, is improved by exchanges as in
-    `sorted-f-swap`, and is ordered by output.
+    No guarantee is known. As with `sorted-lp`, a linear program gives the mean start of each
+    waiting request. All waiting requests are then divided into batches. A batch takes requests in
+    order of mean start, if their peaks (prompt + output length) still fit into memory together. It
+    is improved by exchanges as in `sorted-f-swap`. Its requests start in order of output length.
     """
 
     def next_batch(self, prompts: IntArray, outputs: IntArray) -> IntArray:

@@ -1,11 +1,12 @@
 """Sorted-F: batches of small F(X) = (sum of outputs) / |X|^2 first ([W25] Algorithm 1).
 
-Phase 1 builds batches, each of small F among the requests left and ordered by output; phase 2
-starts requests in that order, up to the first that does not fit under the look-ahead test
-(`online.policies.w25.planned`, `online.policies.w25.batch_builders`). The four policies differ in
-how a batch is built.
+Phase 1 divides the requests into batches. Each batch X is chosen from the requests left, so that
+F(X) is small, and its requests are sorted by output length (`batch_builders`). Phase 2 starts
+requests in this order, up to the first that does not fit under the look-ahead test (`planned`). The
+four policies differ in the choice of a batch.
 
-Guarantee: with batches of least F, less than 48 times the optimum, all at once ([W25] Theorem 3).
+Guarantee: with batches of least F, and all requests at once, the total latency is less than 48
+times the optimum ([W25] Theorem 3).
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class SortedF(PlannedPrefixPolicy):
 class SortedFExact(SortedF):
     """Sorted-F with batches of least F by dynamic programming ([W25] Algorithm 2).
 
-    F of a batch X is (sum of outputs) / |X|^2. Cost: O(n k M) for a batch, with n waiting requests
-    of which at most k fit together. This suits about a hundred requests. A table of more than
-    `LARGEST_TABLE` cells raises an error. Of batches of equal F the largest is taken ([W25]
-    Algorithm 1, line 4). The paper does not order batches of equal F and size.
+    F of a batch X is (sum of outputs) / |X|^2. Cost: O(n k M) for a batch, with memory M and n
+    waiting requests of which at most k fit together. This suits about a hundred requests. A table
+    of more than `LARGEST_TABLE` cells raises an error. Of batches with equal F, one with the most
+    requests is taken ([W25] Algorithm 1, line 4). If several have the most, any of them may be
+    taken, since the paper does not say which one.
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
@@ -57,16 +59,17 @@ class SortedFExact(SortedF):
 class SortedFScaled(SortedF):
     """Sorted-F with batches by dynamic programming on rounded memory ([W25] Algorithm 3).
 
-    F of a batch X is (sum of outputs) / |X|^2. With memory rounded down, the F found is at most the
-    least F of batches that fit in M, but the batch found may need more than M. Then only those of
-    its requests start that fit.
+    F of a batch X is (sum of outputs) / |X|^2. Because memory is rounded down, F of the chosen
+    batch is at most the least F of all batches that fit into memory. But the chosen batch may need
+    more memory than there is. Then only those of its requests start that fit.
 
     Parameters
     ----------
     epsilon : float, default 0.1
         Relative precision of rounded memory, > 0.
     precision : int, default 100
-        The paper's B, which it leaves open: M is divided into B / epsilon units.
+        The number B of the paper, which gives no value for it. Memory is divided into B / epsilon
+        units.
     """
 
     def __init__(self, epsilon: float = 0.1, precision: int = 100) -> None:
@@ -83,11 +86,12 @@ class SortedFScaled(SortedF):
 
 @register_policy("sorted-f-swap")
 class SortedFSwap(SortedF):
-    """Sorted-F with smallest peaks s + o first, improved by exchanges ([W25] Algorithm 4).
+    """Sorted-F with batches of smallest peaks, improved by exchanges ([W25] Algorithm 4).
 
-    The only guarantee is that no exchange of two requests lowers F = (sum of outputs) / |X|^2 of a
-    batch X. The paper states no order of exchanges: here the one that lowers F most is made. Cost:
-    O(n log n) for a batch and O(n) for each exchange.
+    The peak of a request is its prompt plus output length. The only guarantee is that no exchange
+    of two requests lowers F = (sum of outputs) / |X|^2 of a batch X. The paper states no order of
+    exchanges. Here the exchange that lowers F most is made. Cost: O(n log n) for a batch and O(n)
+    for each exchange, with n waiting requests.
     """
 
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
@@ -102,8 +106,9 @@ class SortedFSwap(SortedF):
 class SortedFQuantile(SortedF):
     """Sorted-F with requests below two quantiles first, then others ([W25] Algorithm 5).
 
-    No guarantee. The quantiles of s + o and of o are those of a random half of the requests. Cost:
-    O(n log n) for a batch.
+    No guarantee is known. The quantiles are those of the peaks (prompt + output length) and of the
+    output lengths of a random half of the requests. Cost: O(n log n) for a batch, with n waiting
+    requests.
 
     Parameters
     ----------
@@ -119,6 +124,6 @@ class SortedFQuantile(SortedF):
     def build(self, prompts: IntArray, outputs: IntArray) -> IntArray:
         """Return array positions of a batch.
 
-        Requests with small s + o and o (below quantiles) come first, then others that fit.
+        Requests whose peak s + o and output o are below quantiles come first, then others that fit.
         """
         return quantile_batch(prompts, outputs, self._memory_limit, self._rng, self.share)
