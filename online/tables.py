@@ -51,9 +51,9 @@ class Table:
     def to_latex(self, notes: Iterable[str] = ()) -> str:
         """Return the table as a LaTeX ``table`` for the package booktabs.
 
-        Its title is the caption, and ``notes`` stand below it. A table with more than
-        `LATEX_LETTERS` letters in a line is shrunk to the width of the text, which needs the
-        package graphicx.
+        The title of the table is the caption, and ``notes`` are printed below the table. A table
+        with more than `LATEX_LETTERS` letters in a line is shrunk to the width of the text, which
+        needs the package graphicx.
         """
         columns = zip(self.columns, *self.rows, strict=True)
         wide = sum(max(map(len, column)) for column in columns) > LATEX_LETTERS
@@ -87,8 +87,9 @@ def table_of(
 ) -> Table:
     """Make a table of rows that are dictionaries of values by heading.
 
-    A heading that a row lacks, or None, gives an empty cell. Columns with strings or paths are text
-    and aligned to the left, except those in ``numbers``. ``main`` becomes `Table.main_columns`.
+    A cell is empty if the row lacks the heading or has None for it. Columns with strings or paths
+    are text and aligned to the left, except those in ``numbers``. ``main`` becomes
+    `Table.main_columns`.
     """
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
     filled = [[row.get(name) for name in columns] for row in rows]

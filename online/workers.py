@@ -1,10 +1,11 @@
 """Perform tasks in this process, in worker processes, or by an executor of the user.
 
-If a worker process dies, only its task is lost: the task is returned with a `BrokenExecutor`. If
-the parent process ends in any way, its workers end too.
+If a worker process dies, only its task is lost: its outcome has a `BrokenExecutor` as error. If the
+parent process ends in any way, its workers end too.
 
-After Ctrl-C no further task begins. Running tasks receive the signal: a solve in a task ends with
-the bounds found so far, and the task is returned. A second Ctrl-C kills the workers.
+After Ctrl-C no further task begins. Running tasks receive the signal. If a task is solving an
+instance, the solve ends with the bounds found so far, and the task has them as its result. A second
+Ctrl-C kills the workers.
 """
 
 from __future__ import annotations
@@ -66,18 +67,19 @@ def perform(
     jobs: int = 1,
     executor: Executor | None = None,
 ) -> Generator[Outcome, None, None]:
-    """Call a function for each task; yield outcomes in the order in which the calls end.
+    """Call a function for each task, and yield the outcomes in the order in which the calls end.
 
-    After Ctrl-C, fewer outcomes than tasks are yielded. The caller has to exhaust or close the
-    iterator, which ends the workers.
+    After Ctrl-C, fewer outcomes than tasks are yielded. The caller must exhaust or close the
+    iterator, because this ends the workers.
 
     Parameters
     ----------
     function : Callable[[Any], Any]
-        Function of one task. It may be local: workers get it by value if they cannot import it.
+        Function of one task. It may be a local function: if workers cannot import it, its code is
+        sent to them.
     tasks : Iterable[Any]
-        Tasks, read one by one as calls begin. So an iterator may produce tasks that depend on
-        outcomes yielded before.
+        Tasks. Each is read when its call begins. So an iterator may produce tasks that depend on
+        the outcomes of earlier tasks.
     jobs : int, default 1
         Number of worker processes. 1 performs the tasks in this process, and exceptions of the
         function are raised here. Workers import the main module: a script must guard its entry with
@@ -95,7 +97,7 @@ def perform(
 
 
 def in_order(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1) -> Iterator[Any]:
-    """Call a function for each task; yield results in the order of the tasks.
+    """Call a function for each task, and yield the results in the order of the tasks.
 
     Raises
     ------
@@ -130,10 +132,10 @@ def _here(function: Any, numbered: Iterable[tuple[int, Any]]) -> Iterator[Outcom
 def _elsewhere(
     function: Any, numbered: Iterator[tuple[int, Any]], idle: list[Any], pressed: Interruption
 ) -> Iterator[Outcome]:
-    """Perform tasks in worker processes or by an executor; yield outcomes as calls end.
+    """Perform tasks in worker processes or by an executor, and yield outcomes as calls end.
 
-    ``idle`` has the workers, each of which performs one task at a time, or only an executor of the
-    user, which is given all tasks at once.
+    ``idle`` has the workers, each of which performs one task at a time. Or its only entry is an
+    executor of the user, which is given all tasks at once.
     """
     workers = [one for one in idle if isinstance(one, _Worker)]
     running: dict[Future[Any], tuple[Any, int, Any]] = {}
@@ -147,8 +149,8 @@ def _elsewhere(
             if not running:
                 return
             done, _ = futures.wait(running, POLL_SECONDS, futures.FIRST_COMPLETED)
-            # Workers receive the first Ctrl-C and end their tasks early: stop at the second Ctrl-C.
-            # An executor of the user does not receive Ctrl-C: stop at the first.
+            # Workers receive the first Ctrl-C and end their tasks early, so stop at the second one.
+            # An executor of the user does not receive Ctrl-C, so stop at the first one.
             if pressed.presses > bool(workers):
                 return
             if pressed() and not interrupted:
@@ -171,8 +173,8 @@ def _elsewhere(
 class _Worker:
     """A worker process that performs one task at a time, and is replaced if it dies.
 
-    It is a pool of one process, because a process that dies breaks its pool for all processes in
-    it.
+    It has a process pool with one process. In a larger pool, a process that dies would break the
+    pool for all other processes.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -185,8 +187,8 @@ class _Worker:
     def submit(self, function: Any, call: bytes) -> Future[Any]:
         # Start multiprocessing's resource tracker now: its start unblocks SIGINT.
         resource_tracker.ensure_running()
-        # SIGINT is blocked while a process starts. The new process inherits this, and unblocks
-        # SIGINT when its handler is set.
+        # Block SIGINT while a process starts. The new process inherits this, and unblocks SIGINT
+        # when it has set its handler.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             future = self._pool.submit(function, call)
@@ -200,7 +202,7 @@ class _Worker:
         return future
 
     def interrupt(self) -> None:
-        """Send SIGINT to the process: at Ctrl-C a terminal does so too, but a notebook does not."""
+        """Send SIGINT to the process. At Ctrl-C a terminal does so too, but a notebook does not."""
         with suppress(ProcessLookupError, ValueError):
             os.kill(self._process.pid, signal.SIGINT)
 
@@ -228,7 +230,7 @@ def _begin(sources: Sequence[str], jobs: int) -> None:
         # A module that cannot be imported here is an error only in a task that needs it.
         with suppress(InvalidValueError):
             import_sources([source])
-    # From here on Ctrl-C ends a solve in this worker early; without a solve Ctrl-C is ignored.
+    # From here on Ctrl-C ends a solve in this worker early. If no solve runs, it is ignored.
     Interruption(math.inf).listen()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()

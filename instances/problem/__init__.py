@@ -1,1 +1,1 @@
-"""The problem: requests, instances, schedules and their checker, memory, files."""
+"""The scheduling problem: requests, instances, schedules with their checks, memory, files."""

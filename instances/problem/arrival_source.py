@@ -41,7 +41,7 @@ class Arrival(NamedTuple):
 class Observation:
     """Events of one decision of the policy, as an arrival source observes them.
 
-    They are limited to what a client of the server could see.
+    A source observes only events that a client of the server could see too.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class ArrivalSource(Protocol):
         """Return to the state before the first arrival; a random source draws from ``rng`` only."""
 
     def next_arrival(self) -> float | None:
-        """Return the time of the next arrival as far as it is known now, or None."""
+        """Return the time of the next arrival, or None if no further arrival is known now."""
 
     def release(self, now: float) -> Sequence[Arrival]:
         """Return all requests with time <= ``now`` not returned before, in order of time."""
@@ -123,9 +123,10 @@ def batch_time_of(source: AnySource) -> BatchTime | None:
 
 
 def in_seconds(source: Any, batch_time: BatchTime) -> Any:
-    """Return a source of requests with a batch time, so that a run of it counts seconds.
+    """Return ``source`` with a batch time, so that runs of it count time in seconds.
 
-    An instance becomes a workload. On an arrival source the attribute ``batch_time`` is set.
+    An instance becomes a workload. For a workload the result is a copy. An arrival source itself is
+    returned, after its attribute ``batch_time`` has been set.
     """
     if isinstance(source, Instance):
         return Workload.from_instance(source, batch_time)
@@ -136,7 +137,7 @@ def in_seconds(source: Any, batch_time: BatchTime) -> Any:
 
 
 class FixedArrivals:
-    """Base of arrival sources whose arrivals are fixed and do not depend on the policy."""
+    """Base class of arrival sources whose arrivals do not depend on the policy."""
 
     adaptive = False
     memory_rule = TOKENS

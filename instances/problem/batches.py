@@ -1,4 +1,4 @@
-"""Batches of rounds, and the interface of batch times: models of the seconds a batch takes."""
+"""Batches of requests in rounds, and the interface of batch times: models of a round's seconds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from instances.errors import InvalidTypeError
 
 @dataclass(frozen=True, slots=True)
 class BatchStretch:
-    """Batch of consecutive rounds that run the same requests: the input of a batch time.
+    """Consecutive rounds with the same batch of requests, as the input of a batch time.
 
-    In each round a request either emits an output token, or processes a chunk of its prompt
-    without emitting a token, or is paused in the cache (held).
+    In each round a request does one of three things. It emits an output token, or it processes a
+    chunk of its prompt without emitting a token, or it is held: it pauses and stays in memory.
 
     Attributes
     ----------
@@ -36,13 +36,15 @@ class BatchStretch:
         Prompt tokens processed in every round by requests that do not complete their prompt in
         these rounds. These requests are not among ``requests``.
     held_memory : int
-        Part of ``memory``, in KV tokens, of held requests; equal in all rounds.
+        Part of ``memory``, in KV tokens, that held requests have. It is equal in all rounds.
     new_squares, chunk_squares : int
-        Sums of x^2, where x are the prompt tokens that a request processes in the first round: over
-        the requests that complete their prompt in it, and over the requests with chunks.
+        Sums of x^2, where x is the number of prompt tokens that a request processes in the first
+        round. ``new_squares`` is over the requests that complete their prompt in this round,
+        ``chunk_squares`` over the requests with chunks.
     new_past, chunk_past : int
-        The same two sums of x y, where y are the tokens that the request has processed before.
-        ``chunk_past`` grows by ``chunk_squares`` from each round to the next.
+        Sums of x y over the same two groups of requests, where y is the number of tokens that the
+        request has processed before. ``chunk_past`` is that of the first round, and grows by
+        ``chunk_squares`` from each round to the next.
     """
 
     rounds: int
@@ -60,12 +62,12 @@ class BatchStretch:
 
     @property
     def first_tokens(self) -> int:
-        """Tokens processed in the first round: prompts, chunks, and one per other request."""
+        """Tokens processed in the first round: prompts, chunks, and one per decoding request."""
         return self.later_tokens + self.new_prompt_tokens - self.new_requests
 
     @property
     def later_tokens(self) -> int:
-        """Tokens processed in each round after the first: one per request, and the chunks."""
+        """Tokens processed in each later round: one per request that emits a token, and chunks."""
         return self.requests + self.chunk_tokens
 
     def resident(self) -> FloatArray:

@@ -34,8 +34,8 @@ class FleetSchedule(TimedSchedule):
     assignment : Sequence[int] or int64 array
         Replica of each request, 0 to K - 1, shape (n,).
     parts : Sequence[Schedule, PreemptiveSchedule, SecondsSchedule or None]
-        Schedule of each replica: part k is a schedule of ``fleet.alone(positions)``, where
-        ``positions`` are those of the requests of replica k. None if replica k has no request.
+        Schedule of each replica. Part k is a schedule of ``fleet.alone(positions)``, with the
+        positions of the requests of replica k. It is None if replica k has no request.
 
     Raises
     ------
@@ -109,9 +109,9 @@ class FleetSchedule(TimedSchedule):
 
     @property
     def keeps_tokens(self) -> bool:
-        """True if a preempted request resumes without processing all its tokens again.
+        """True if some preempted request resumes without processing all its tokens again.
 
-        For fleets in seconds; see `SecondsSchedule.keeps_tokens`.
+        This is for fleets in seconds; see `SecondsSchedule.keeps_tokens`.
         """
         return any(part.keeps_tokens for part in self.machines)
 
@@ -155,7 +155,7 @@ class FleetSchedule(TimedSchedule):
         return FleetSchedule(instance, self.assignment, parts)
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return for each request whether its latency and token times keep its limits, (n,)."""
+        """Return whether each request keeps its limits on latency and token times, shape (n,)."""
         return self._gathered(lambda part, own: part.keeps(limits.of(own)))
 
     def _gathered(self, of: Callable[[Any, IntArray], Any]) -> npt.NDArray[Any]:

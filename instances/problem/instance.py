@@ -1,4 +1,4 @@
-"""A scheduling instance: requests and the memory they share."""
+"""A scheduling instance: requests and the memory that they share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .memory_rule import TOKENS, MemoryRule, as_memory_rule
 from .request import Request, RequestId, check_count, check_distinct
 
 ALLOW_ZERO_PROMPT_LENGTH = "allow_zero_prompt_length"
-"""Metadata key; True allows requests without a prompt (s = 0), which some theorems need."""
+"""Metadata key. The value True allows requests with empty prompts, which some theorems need."""
 
 MOST_REPLICAS = 100_000
 """Largest number of replicas of an instance or a workload."""
@@ -44,7 +44,7 @@ class Problem:
     ids : tuple[RequestId, ...]
         Labels of the requests, in their order.
     arrival_times, prompt_lengths, output_lengths : array, shape (n,)
-        a_i in rounds or seconds, s_i and o_i in tokens. Read-only.
+        Arrivals a_i in rounds or seconds, lengths s_i and o_i in tokens. Read-only.
     memory_limit, name, metadata, memory_rule, replicas
         As passed to the constructor.
     """
@@ -85,14 +85,14 @@ class Problem:
             raise InvalidValueError(owner, "requests", [], "is empty: at least one is needed")
         check_distinct(self.ids)
         rule = f" with {memory_rule.told}" if memory_rule.told else ""
-        # Requests without a prompt are refused under emitted_token="next": such a request would
-        # store no token at all when its first token is computed.
+        # Empty prompts are refused if the memory rule has emitted_token="next": such a request
+        # would store no token at all when its first token is computed.
         zero = self.metadata.get(ALLOW_ZERO_PROMPT_LENGTH) is True and not memory_rule.unstored
         for place in np.flatnonzero(self.prompt_lengths < int(not zero)).tolist():
             reason = f"is below 1{rule}"
             raise InvalidValueError(f"request {self.ids[place]!r}", "prompt_length", 0, reason)
         peaks = self.prompt_lengths + self.output_lengths
-        # Usable memory in tokens: M rounded down to whole blocks. A request with a larger peak can
+        # ``usable`` is M rounded down to whole blocks, in tokens. A request with a larger peak can
         # never run.
         usable = memory_rule.limit(self.memory_limit)
         for place in np.flatnonzero(peaks - memory_rule.unstored > usable).tolist():
@@ -108,7 +108,8 @@ class Problem:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickle by calling the constructor: arrays unpickled directly would be writable.
+        # Objects are unpickled by a call of the constructor. Arrays unpickled directly would be
+        # writable.
         return partial(type(self), **self._given()), ()
 
     def __len__(self) -> int:
@@ -134,10 +135,11 @@ class Problem:
     def digest(self) -> str:
         """Content hash (SHA-256, hex) of the requests, the memory and the number of replicas.
 
-        It depends on the rows (a, s, o) in order, the weights if some is not 1, M, the memory rule
-        if it is not the default, and the replicas if there are several. Ids, name and metadata do
-        not count: they change neither the optimum nor a policy's run. The batch time does not
-        count either, although it changes both: use `matches` to compare it too.
+        It depends on the requests in order (arrival, prompt length, output length), on the weights
+        if some is not 1, on M, on the memory rule if it is not the default, and on the number of
+        replicas if it is not 1. It does not depend on ids, name and metadata, which change neither
+        the optimum nor a policy's run. It does not depend on the batch time either, although this
+        changes both. `matches` compares the batch time too.
         """
         replicas = f"replicas:{self.replicas}" if self.replicas > 1 else ""
         head = f"{type(self).__name__.lower()}:1:{self.memory_limit}:{len(self)}:"
@@ -157,7 +159,10 @@ class Problem:
             raise InvalidValueError(type(self).__name__, "replicas", self.replicas, reason)
 
     def matches(self, other: Problem) -> bool:
-        """Return whether both have the same digest and batch time, so that schedules fit both."""
+        """Return whether both problems have the same digest and batch time.
+
+        A schedule of one is then a schedule of the other.
+        """
         return (self.digest, self.batch_time) == (other.digest, other.batch_time)
 
     @property
@@ -174,9 +179,9 @@ class Problem:
         return self.replaced(name=name, **({} if metadata is None else {"metadata": metadata}))
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Self:
-        """Return a problem with the requests at these positions only, which keep their ids.
+        """Return a problem with only the requests at these positions. They keep their ids.
 
-        ``changes`` are other arguments of the constructor, as in `replaced`.
+        ``changes`` are further arguments of the constructor, as in `replaced`.
         """
         raise NotImplementedError
 
@@ -233,14 +238,14 @@ class Instance(Problem):
     requests : tuple[Request, ...]
         The requests, all with ids.
     arrival_times, prompt_lengths, output_lengths, weights : int64 array, shape (n,)
-        a_i in rounds, s_i and o_i in tokens, and w_i. Read-only.
+        Arrivals a_i in rounds, lengths s_i and o_i in tokens, and weights w_i. Read-only.
 
     Raises
     ------
     InvalidTypeError, InvalidValueError
         There are no requests, two ids are equal (0 and "0" count as equal, as in a CSV file), a
-        prompt has length 0, a request could never run (s + o > M, or by the memory rule), the name
-        has control characters, or a text cannot be encoded as UTF-8.
+        prompt is empty, a request could never run because its memory exceeds M, the name has
+        control characters, or a text cannot be encoded as UTF-8.
 
     Examples
     --------
@@ -336,7 +341,7 @@ class Instance(Problem):
 
     @cached_property
     def total_output_length(self) -> int:
-        """Sum of w_i o_i, in rounds: a lower bound on the total latency of every schedule."""
+        """Sum of (weight x output length), in rounds. No schedule has a lower total latency."""
         return sum(map(operator.mul, self.weights.tolist(), self.output_lengths.tolist()))
 
     @property
@@ -362,7 +367,7 @@ class Instance(Problem):
     def volumes(self) -> IntArray:
         """Memory of each request summed over its rounds, in token-rounds, shape (n,), read-only.
 
-        It is s_i o_i + o_i (o_i + 1) / 2.
+        It is s_i o_i + o_i (o_i + 1) / 2 for prompt length s_i and output length o_i.
         """
         outputs = self.output_lengths
         return read_only(self.prompt_lengths * outputs + outputs * (outputs + 1) // 2)
@@ -378,8 +383,8 @@ class Instance(Problem):
     def require_tokens(self) -> None:
         """Raise an error unless memory is counted in tokens and there is one replica.
 
-        `instances.problem.memory_translation` converts other instances to such ones, with an
-        optimum that is a lower or an upper bound.
+        `instances.problem.memory_translation` converts other instances to such instances. Their
+        optimum is a lower or an upper bound on that of the original instance.
 
         Raises
         ------
@@ -405,8 +410,7 @@ class Instance(Problem):
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Instance:
         """Return an instance with the requests at these positions, in this order, and their ids.
-
-        ``changes`` are other arguments of the constructor, as in `replaced`.
+        ``changes`` are further arguments of the constructor, as in `replaced`.
         """
         return self.replaced(requests=[self.requests[place] for place in positions], **changes)
 

@@ -1,4 +1,4 @@
-"""Instances as JSON files, with a version of the format."""
+"""Read and write instances as JSON files. A file has the version of its format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ KNOWN_BOUNDS = "known_bounds"
 class KnownBounds:
     """Known bounds on the optimal total latency of an instance, in rounds; None if unknown.
 
-    `attached_to` and `known_bounds` check the bounds against the instance; `load` does not.
+    `attached_to` and the function `known_bounds` check whether the bounds fit the instance. `load`
+    does not check this.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class KnownBounds:
 
 
 def known_bounds(instance: Instance) -> KnownBounds | None:
-    """Return the known bounds in an instance's metadata, checked against it; None without any.
+    """Return the known bounds in the metadata of an instance, after a check. None without any.
 
     Raises
     ------
@@ -109,7 +110,7 @@ def save(instance: Instance, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     OSError
-        The file cannot be written; no partial file is left.
+        The file cannot be written. No partial file is left.
     InvalidTypeError
         The metadata cannot be written as JSON.
     """

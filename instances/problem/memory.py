@@ -1,7 +1,7 @@
 """KV-cache memory over time: tokens held in given rounds, and forecasts for running requests.
 
-A request started at t with lengths (s, o) holds s + (r - t) tokens in round r, t < r <= t + o. A
-memory rule may round this up to whole blocks.
+A request with prompt length s and output length o that starts at t holds s + (r - t) tokens in
+round r, for t < r <= t + o. A memory rule may round this up to whole blocks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def held_tokens(
     ends = begins + rounds
     if block_size == 1:
         # A stretch that begins after round b holds (stored - growth * b) + growth * r tokens in
-        # round r. Add both coefficients in its first round, and subtract them after its last.
+        # round r. The constant part and the factor of r are added in its first round, and
+        # subtracted after its last round.
         changes = np.concatenate([begins + 1, ends + 1])
         ramps = (stored - growth * begins, growth)
         amounts = (np.concatenate([one, -one]) for one in ramps)
@@ -57,8 +58,8 @@ def held_tokens(
     last = -(-(stored + growth * rounds) // block_size)
     more = last - first
     run = np.repeat(np.arange(len(more)), more)
-    # A stretch takes each further block in the first round in which its blocks so far are too few
-    # for its tokens; ``offset`` is the number of that round within the stretch.
+    # A stretch takes a further block in the first round in which its tokens need one more block.
+    # ``offset`` is the number of that round within the stretch.
     nth = np.arange(len(run)) - np.repeat(np.cumsum(more) - more, more)
     offset = ((first[run] + nth) * block_size - stored[run]) // growth[run] + 1
     changes = np.concatenate([begins + 1, begins[run] + offset, ends + 1])
@@ -80,11 +81,12 @@ def _summed(moments: IntArray, changes: IntArray, *amounts: IntArray) -> list[In
 class MemoryForecast:
     """Forecast of the tokens held in every later round if all running requests run to completion.
 
-    It does the look-ahead test of [J25] Equation (5) in O(log k) for k running requests: would a
-    new request (s, o) started at t ever exceed M? Memory grows between completions, so it is enough
-    to test the rounds e in which a running request completes. There the new request holds s + e - t
-    tokens, so it fits if and only if ``memory(e) + e <= M - s + t``. The maximum of
-    ``memory(e) + e`` over all completions up to t + o covers them in one comparison.
+    It answers the look-ahead test of [J25] Equation (5) in O(log k) for k running requests: if a
+    new request with prompt length s and output length o starts at t, does memory stay within M?
+    Memory grows between completions, so it is enough to test the rounds e in which a request
+    completes. In round e the new request holds s + e - t tokens. So it fits if and only if
+    ``memory(e) + e <= M - s + t``. One comparison with the maximum of ``memory(e) + e`` over all
+    completions up to t + o tests all these rounds.
     """
 
     def __init__(self, memory_limit: int) -> None:
@@ -93,7 +95,8 @@ class MemoryForecast:
 
     def clear(self) -> None:
         """Remove all requests from the forecast."""
-        # The rounds in which the requests end, in order, and s - t of each of these requests.
+        # The rounds in which the requests end, in order. For each of these requests, its prompt
+        # length minus its start time.
         self._ends: list[int] = []
         self._shifts: list[int] = []
         self._stale = True
@@ -133,7 +136,10 @@ class MemoryForecast:
         return int(self._bases[first] + self._counts[first] * round_index)
 
     def fits(self, prompt_length: int, rounds_to_run: int, start_time: int) -> bool:
-        """Return whether all later rounds hold at most M with a new request from ``start_time``."""
+        """Return whether all later rounds stay within M if a new request starts at ``start_time``.
+
+        ``rounds_to_run`` is its number of rounds, ``prompt_length`` its prompt in tokens.
+        """
         self._refresh()
         end = start_time + rounds_to_run
         covered = bisect_right(self._ends, end)
@@ -141,8 +147,8 @@ class MemoryForecast:
             if self._ends[0] > start_time:
                 ceiling = self._ceilings[covered - 1]
             else:
-                # The start is after completions that `advance` has not removed yet: leave these
-                # out.
+                # Some requests complete before the new one starts, and `advance` has not removed
+                # them yet. Leave these out.
                 ahead = bisect_right(self._ends, start_time)
                 ceiling = self._peaks[ahead:covered].max(initial=0)
             if ceiling + prompt_length - start_time > self._limit:
@@ -161,9 +167,9 @@ class MemoryForecast:
             return None
         self._refresh()
         # Split the possible starts into pieces. With a start in piece k, the new request ends after
-        # the k-th completion and not after the next one. Within a piece, a later start increases
-        # the memory in the request's own last round, but decreases it at the first k completions.
-        # So it is enough to test the first start of the piece that fits at these completions.
+        # the k-th completion and before the next one. Within a piece, a later start increases the
+        # memory in the last round of the new request, and decreases it at the first k completions.
+        # So in each piece it is enough to test the first start that fits at these completions.
         ends = np.array(self._ends, dtype=np.int64) - rounds_to_run
         lows = np.full(len(ends) + 1, first, dtype=np.int64)
         highs = np.full(len(ends) + 1, last, dtype=np.int64)
@@ -178,8 +184,8 @@ class MemoryForecast:
         if not self._stale:
             return
         ends = np.array(self._ends, dtype=np.int64)
-        # Suffix sums: entry k is the sum over the requests from position k on, in order of ends. Of
-        # several requests with the same end, the first one's entry counts all of them.
+        # Entry k is the sum over the requests from position k on, in order of their ends. If
+        # several requests have the same end, the entry of the first one counts all of them.
         self._counts = np.arange(len(ends), -1, -1)
         self._bases = np.zeros(len(ends) + 1, dtype=np.int64)
         self._bases[:-1] = np.array(self._shifts, dtype=np.int64)[::-1].cumsum()[::-1]

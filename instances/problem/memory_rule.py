@@ -2,11 +2,11 @@
 
 In the papers memory is counted in tokens, and a token emitted in a round is held in that round.
 Engines allocate blocks of several tokens, and store a token in the step after the one that emits
-it. Let x be the stored tokens of a request when it emits its k-th token: s + k if the token is
-stored at once, s + k - 1 if in the next round. The request then holds ``block_size`` ceil(x /
-``block_size``) tokens. All requests together may hold at most ``block_size`` floor(M /
-``block_size``). Batch times depend on the stored tokens only, because the free part of a block is
-not read.
+it. Let x be the number of stored tokens of a request with a prompt of s tokens when it emits its
+k-th token. x is s + k if the token is stored at once, and s + k - 1 if it is stored in the next
+round. The request then holds ``block_size`` ceil(x / ``block_size``) tokens. All requests together
+may hold at most ``block_size`` floor(M / ``block_size``) tokens. Batch times depend on the stored
+tokens only, because the free part of a block is not read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class MemoryRule:
         Whether an output token takes memory in the round that emits it, or from the next round on.
         With "next" the last output token never takes memory.
     prompt_allocation : {"whole", "chunks"}, default "whole"
-        For a prompt processed in chunks: whether memory for the whole prompt is allocated at its
-        first chunk, or in each round for the tokens processed so far.
+        How memory is allocated for a prompt that is processed in chunks: for the whole prompt at
+        its first chunk, or in each round for the tokens processed so far.
 
     Raises
     ------
@@ -43,7 +43,8 @@ class MemoryRule:
 
     Notes
     -----
-    A new field makes `memory_translation` raise until its proofs know the field.
+    If a field is added to this class, `memory_translation` raises an error until it is extended,
+    because its proofs must consider every field.
     """
 
     block_size: int = ranged(1, minimum=1, maximum=LARGEST_TOKEN_COUNT)
@@ -55,7 +56,7 @@ class MemoryRule:
 
     @property
     def unstored(self) -> int:
-        """Emitted tokens of a request not yet in memory: 1 with emitted_token="next", else 0."""
+        """Number of emitted tokens not yet in memory: 1 if ``emitted_token`` is "next", else 0."""
         return int(self.emitted_token == "next")
 
     def blocks(self, tokens: int) -> int:
@@ -63,7 +64,10 @@ class MemoryRule:
         return -(-tokens // self.block_size)
 
     def held(self, tokens: Tokens) -> Tokens:
-        """Return the memory, in tokens, that a request holds: stored tokens up to whole blocks."""
+        """Return the memory that a request with ``tokens`` stored tokens holds, in tokens.
+
+        It is the number of stored tokens rounded up to whole blocks.
+        """
         return -(-tokens // self.block_size) * self.block_size
 
     def limit(self, memory_limit: int) -> int:
@@ -81,7 +85,7 @@ class MemoryRule:
 
 
 TOKENS = MemoryRule()
-"""Memory rule of the papers: counted in tokens, each held from the round that emits it on."""
+"""Memory rule of the papers: counted in tokens, each held from the round in which it is emitted."""
 
 VLLM_BLOCKS = MemoryRule(16, "next", "chunks")
 """Memory rule of vLLM V1 with its default block size of 16 tokens."""

@@ -1,26 +1,31 @@
 """Relaxation and restriction of a problem with a block memory rule, both counted in tokens.
 
-At its k-th token a request stores x_k = s + k - u tokens (u = 1 where a token is stored next, else
-0) and holds h_k = B ceil(x_k / B) of them in blocks of B. Of a memory of M tokens the blocks leave
-L = B floor(M / B). Counted in tokens a request with prompt p holds p + k.
+The problem has blocks of B tokens and requests with prompt length s and output length o. At its
+k-th token a request stores x_k = s + k - u tokens, where u = 1 if a token is stored in the next
+round, else u = 0. It holds h_k = B ceil(x_k / B) tokens in blocks. All requests together may hold
+at most L = B floor(M / B) tokens. The translated problem counts tokens: there a request with prompt
+length p holds p + k tokens at its k-th token.
 
-**Below.** Let p = min over k of h_k - k. Then p + k <= h_k in every round, so a schedule that fits
-the blocks fits L tokens with these prompts, and the optimum in tokens is at most the one in blocks.
-The argument looks at rounds one by one: it holds as well where requests may be stopped.
+**Relaxation.** Let p = min over k of h_k - k, and the memory L tokens. Then p + k <= h_k in every
+round. So a schedule that fits the blocks also fits L tokens with these prompts, and the optimum in
+tokens is at most the one in blocks. This argument considers each round alone, so it also holds for
+schedules with preemption.
 
-**Above.** Let p = max over k of h_k - k, and take L + B - 1 tokens. What a schedule in tokens holds
-in a round is at least what it holds in blocks, so the blocks hold at most L + B - 1; being a
-multiple of B, they hold at most L. So every schedule in tokens fits the blocks. A request that fits
-alone (h_o <= L) fits here too: x_o <= h_o and x_k >= h_k - B + 1, so h_k - k + o = h_k + x_o - x_k
-<= h_o + B - 1 <= L + B - 1.
+**Restriction.** Let p = max over k of h_k - k, and the memory L + B - 1 tokens. In each round a
+schedule holds at least as many tokens p + k as it holds in blocks. So in blocks it holds at most
+L + B - 1 tokens. This number is a multiple of B, so it is at most L. So every schedule in tokens
+fits the blocks. A request that fits alone in blocks (h_o <= L) also fits alone in tokens, because
+x_o <= h_o and x_k >= h_k - B + 1: h_k - k + o = h_k + x_o - x_k <= h_o + B - 1 <= L + B - 1.
 
-The slack h_k - x_k falls by one with every token and is B - 1 again where a block begins. So it is
-least where x_k is last a multiple of B, or at the end, and most where a block begins, or at the
-start. With B = 1 both instances are the one with prompts s - u.
+The unused part h_k - x_k of the blocks falls by one with every token, and is B - 1 again when a
+block begins. So it is least where x_k is a multiple of B for the last time, or at the end. It is
+largest where a block begins, or at the start. With B = 1 relaxation and restriction are the same
+instance, with prompts s - u.
 
-**In seconds** a round also lasts longer the more tokens are *stored*, so below, p is s - u: every
-request stores p + k, and at most what it holds, of which there is L at most. Whether prompts are
-held whole or by chunks stays part of the rule.
+**In seconds** a round also lasts longer if more tokens are *stored*. So the relaxation has
+p = s - u: every request stores p + k tokens, as in the problem. This is at most what it holds in
+blocks, and all requests together hold at most L. Whether memory for prompts is allocated at once or
+by chunks is the same in the translated rule.
 """
 
 from __future__ import annotations
@@ -87,14 +92,15 @@ def pooled(instance: Instance) -> Instance:
 
 
 def _counts_tokens(problem: Instance | Workload) -> bool:
-    # With another field this raises: a field that is ignored here makes bounds false.
+    # If `MemoryRule` has another field, this line raises an error. The bounds would be false if a
+    # field were ignored here.
     block_size, emitted_token, prompt_allocation = astuple(problem.memory_rule)
     is_whole = isinstance(problem, Workload) or prompt_allocation == "whole"
     return (block_size, emitted_token) == (1, "now") and is_whole
 
 
 def _stored(problem: Instance | Workload) -> tuple[IntArray, IntArray]:
-    """Return the tokens stored when each request emits its first and its last token, (n,) each."""
+    """Return two arrays, shape (n,): tokens that requests store at their first and last token."""
     before = problem.prompt_lengths - problem.memory_rule.unstored
     return before + 1, before + problem.output_lengths
 

@@ -1,4 +1,4 @@
-"""Schedules with preemption: requests may pause between rounds, and keep their tokens."""
+"""Schedules with preemption: a request may leave memory between rounds and keep its tokens."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class PreemptiveSchedule(RoundSchedule):
     """Schedule with preemption: the set of rounds in which each request of an instance runs.
 
     Request i emits its k-th token in the k-th of its o_i rounds. In that round it holds s_i + k
-    tokens, counted by the memory rule of the instance. In rounds without it, it holds no memory but
-    keeps the tokens that it has emitted. It completes in its last round. A `Schedule` is the
-    special case of consecutive rounds. The schedule may be infeasible: see `violations`. All costs
-    are computed from the rounds.
+    tokens, counted by the memory rule of the instance. In rounds in which it does not run it holds
+    no memory, but it keeps the tokens that it has emitted. It completes in its last round. If the
+    rounds of every request are consecutive, this is a `Schedule`. The schedule may be infeasible:
+    see `violations`. All costs are computed from the rounds.
 
     Parameters
     ----------
@@ -120,7 +120,10 @@ class PreemptiveSchedule(RoundSchedule):
 
     @property
     def preemptions(self) -> int:
-        """Number of preemptions, of all requests: times that one pauses before its last token."""
+        """Number of preemptions, of all requests together.
+
+        A preemption is a pause of a request after a token that is not its last.
+        """
         return len(self.request) - len(self.instance)
 
     @cached_property

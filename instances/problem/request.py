@@ -16,7 +16,7 @@ from instances.validation import LARGEST_INTEGER, LARGEST_TOKEN_COUNT, as_intege
 RequestId = str | int
 
 LARGEST_WEIGHT = 2**20
-"""Largest weight of a request: with larger ones, sums of weighted costs could overflow 64 bits."""
+"""Largest weight of a request. With larger ones, sums of weighted costs could overflow 64 bits."""
 
 LARGEST_ID = 2**128 - 1
 """Largest integer used as an id: ids of up to 128 bits, such as UUIDs, are common."""
@@ -45,7 +45,7 @@ def check_distinct(ids: Collection[RequestId]) -> None:
     Raises
     ------
     InvalidValueError
-        Two ids are equal; the message has the first of them.
+        Two ids are equal. The message has the first such id.
     """
     counts = Counter(map(str, ids))
     for one in ids if len(counts) < len(ids) else ():
@@ -56,7 +56,7 @@ def check_distinct(ids: Collection[RequestId]) -> None:
 def check_count(owner: str, field: str, column: Any, count: int) -> None:
     """Raise an error unless an array has one entry for each of ``count`` requests.
 
-    ``owner`` and ``field`` are names of the object and the array in the error.
+    ``owner`` and ``field`` are the names of the object and of the array in the error message.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def as_column(
 ) -> IntArray:
     """Convert whole numbers, one for each request, to a read-only int64 array, shape (n,).
 
-    ``ids`` are the requests' ids and ``field`` is the name of the quantity in errors.
+    ``ids`` are the ids of the requests, and ``field`` is the name of the numbers in errors.
 
     Raises
     ------
@@ -99,8 +99,8 @@ def as_column(
 class Request:
     """Inference request: a prompt of s tokens, for which o tokens are generated ([J25] Section 2).
 
-    If it starts at t and is not preempted, it runs in rounds t+1 .. t+o and holds s + j tokens of
-    KV cache in its j-th round.
+    A request that starts at t and is not preempted runs in rounds t+1 .. t+o. In the j-th of these
+    it holds s + j tokens of KV cache.
 
     Parameters
     ----------

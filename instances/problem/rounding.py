@@ -1,4 +1,4 @@
-"""Notes that warn that the bounds are those of an instance with rounded lengths or arrivals."""
+"""A note for bounds on an instance whose lengths or arrivals are rounded numbers of a log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from instances.validation import as_integer, as_number
 def rounding_note(metadata: Mapping[str, Any]) -> str | None:
     """Describe in one line how lengths and arrivals were rounded; None if they were not.
 
-    ``metadata`` is that of an instance made from a log or by a generator. Bounds on the optimum of
-    the rounded instance are not bounds for the log, neither from below nor from above: the rounded
-    requests hold more tokens and run longer, but they also arrive later.
+    ``metadata`` is that of an instance made from a log or by a generator. A lower or upper bound on
+    the optimum of the rounded instance need not be one for the log. The rounded requests hold more
+    tokens and run longer, but they also arrive later.
     """
     trace, origin = metadata.get("trace"), metadata.get("origin")
     source = "drawn lengths" if trace is None else "log"
@@ -25,7 +25,7 @@ def rounding_note(metadata: Mapping[str, Any]) -> str | None:
         scale = as_integer(found.get("token_scale", 1), None, "token_scale", minimum=1)
         seconds = as_number(found.get("round_seconds", 1), None, "round_seconds", above=0)
     except (InvalidTypeError, InvalidValueError):
-        # Metadata are the user's, so these keys may have values of any kind: ignore them.
+        # A user may store values of any kind under these keys. Ignore such values.
         return None
     parts = []
     if scale > 1:

@@ -26,7 +26,7 @@ LONGEST_PROFILE = 200_000_000
 """Largest makespan, in rounds, for a memory profile: a longer array could exhaust the machine."""
 
 EARLIEST_START = -(2**53)
-"""Smallest start time accepted: starts before round 0 are not errors but reported violations."""
+"""Smallest start time that is accepted. Starts from here to round 0 are reported as violations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Violation:
         The others are for schedules in seconds only:
 
         - ``"clock"``: a round begins before the previous one ends.
-        - ``"order"``: a stretch of a request neither continues the previous one nor begins with
-          the request entering the cache again.
+        - ``"order"``: a stretch of rounds of a request does not continue where its previous stretch
+          ended, and does not process its prompt again either.
         - ``"prompt"``: a request processes more prompt tokens than it has.
         - ``"output"``: a request emits too few or too many output tokens, or is served after its
           last token.
@@ -84,9 +84,9 @@ class Violation:
 
 
 class StretchColumns(NamedTuple):
-    """Columns of a table of stretches: consecutive rounds in which a request runs, shape (k,).
+    """Columns of a table with k stretches: consecutive rounds in which a request runs.
 
-    The stretches are sorted by request, then by time.
+    The stretches are sorted by request, then by time. Each column has shape (k,).
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class StretchColumns(NamedTuple):
     begin : int64 array
         The round before the first round of the stretch.
     held : int64 array
-        Tokens of the request before the stretch; in the j-th round it holds j more.
+        Tokens of the request before the stretch. In the j-th round of the stretch it holds j more.
     rounds : int64 array
         Number of rounds.
     """
@@ -125,7 +125,10 @@ class TimedSchedule(ABC):
     @property
     @abstractmethod
     def total_latency(self) -> float:
-        """Total latency (TEL), the sum of C_i - a_i or of w_i (C_i - a_i), in rounds or seconds."""
+        """Total latency, in rounds or seconds: the sum of completion minus arrival of all requests.
+
+        In rounds each request counts with its weight.
+        """
 
     @abstractmethod
     def violations(self) -> list[Any]:
@@ -180,8 +183,8 @@ class TimedSchedule(ABC):
     def on_time(self, level: AnyLevel) -> BoolArray:
         """Return for each request whether it keeps its service level, shape (n,).
 
-        Times in seconds are compared exactly, with arrivals, batch time and limits taken as the
-        decimals they are written as (0.1 is 1/10).
+        Times in seconds are compared exactly: arrivals, batch times and limits count as the decimal
+        numbers as which they are written (0.1 is 1/10).
 
         Parameters
         ----------
@@ -191,14 +194,14 @@ class TimedSchedule(ABC):
         return self.keeps(limits_of(level, len(self.problem)))
 
     def keeps(self, limits: Limits) -> BoolArray:
-        """Return for each request whether its latency and token times keep its limits, (n,)."""
+        """Return whether each request keeps its limits on latency and token times, shape (n,)."""
         problem = self.problem
         first = self.first_token_times - problem.arrival_times
         return limits.on_time(self.latencies, first, problem.output_lengths)
 
     @property
     def mean_latency(self) -> float:
-        """Total latency divided by the sum of weights, or by n without them, rounds or seconds."""
+        """Total latency divided by the sum of the weights (or by n), in rounds or seconds."""
         problem = self.problem
         count = problem.total_weight if isinstance(problem, Instance) else len(problem)
         return self.total_latency / count
@@ -263,10 +266,11 @@ class RoundSchedule(TimedSchedule):
 
     @property
     def total_waiting(self) -> int:
-        """Total latency minus the sum of w_i o_i, in rounds: the part that a scheduler can change.
+        """Total waiting time in rounds: the part of the total latency that a scheduler can change.
 
-        A request runs in o_i rounds. In all other rounds from its arrival to its completion it
-        waits, either to start or after a preemption. Each round of waiting counts w_i.
+        A request with output length o_i runs in o_i rounds. In all other rounds from its arrival to
+        its completion it waits, either to start or after a preemption. Each round of waiting counts
+        with the weight of the request.
         """
         return self.total_latency - self.instance.total_output_length
 
@@ -292,8 +296,9 @@ class RoundSchedule(TimedSchedule):
         """Return all violations: starts before arrival, and rounds that hold more than M tokens.
 
         Memory is checked only in the last round of each stretch of consecutive rounds of a request.
-        Between these rounds memory only grows, so a violation anywhere shows in one of them. So
-        schedules that start before round 0 or end very late are checked too.
+        Between these rounds memory only grows. So if any round holds too much, one of the checked
+        rounds does too. The time for the check does not depend on the number of rounds, so
+        schedules that end very late are checked too.
         """
         instance = self.instance
         early = instance.arrival_times - self.start_times

@@ -1,4 +1,4 @@
-"""Workloads: requests with arrival times in seconds, and the batch time, a model of a round."""
+"""Workloads: requests with arrival times in seconds, and a model of the seconds of a round."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def poisson_times(rng: np.random.Generator, count: int, rate: float) -> FloatArr
 class Workload(Problem):
     """Workload: requests with arrival times in seconds, and KV-cache capacity.
 
-    Unlike in an `Instance`, a round lasts as many seconds as the batch time computes from its
-    batch. Lengths and M must meet the conditions of `Instance`.
+    In an `Instance` every round takes one unit of time. Here a round takes the seconds that the
+    batch time, a model, computes from the batch of the round. Lengths and M must meet the
+    conditions of `Instance`.
 
     Parameters
     ----------
@@ -120,9 +121,9 @@ class Workload(Problem):
         return cls(**{name: getattr(ordered, name) for name in given}, batch_time=batch_time)
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Workload:
-        """Return a workload with the requests at these positions only, which keep their ids.
+        """Return a workload with only the requests at these positions. They keep their ids.
 
-        The positions must increase. ``changes`` are other arguments of the constructor.
+        The positions must increase. ``changes`` are further arguments of the constructor.
         """
         chosen = np.asarray(positions)
         columns = ("arrival_times", "prompt_lengths", "output_lengths")
@@ -135,7 +136,7 @@ class Workload(Problem):
         Raises
         ------
         InvalidValueError
-            The workload has no batch time; the message shows how to set one.
+            The workload has no batch time. The message shows how to set one.
         """
         if self.batch_time is None:
             reason = "is not known: give it as replaced(batch_time=preset(NAME).batch_time)"
@@ -147,7 +148,7 @@ class Workload(Problem):
         return b"".join(column.astype("<f8").tobytes() for column in columns)
 
     def faster(self, factor: float) -> Workload:
-        """Return a copy whose arrival times are divided by ``factor``: the same requests, faster.
+        """Return a copy whose arrival times are divided by ``factor``. The requests are the same.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""Fits of batch times to measurements.
+"""Fits of batch times, models of the seconds that a round takes, to measurements.
 
-The batch-time models themselves belong to the problem and are in `instances.batch_time`.
+The models themselves are in `instances.batch_time`.
 """
 
 from __future__ import annotations

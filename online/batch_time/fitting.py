@@ -1,4 +1,4 @@
-"""Tables in tiles fitted to measured rounds by least squares."""
+"""Fit a batch time that is a table over numbers of tokens to measured rounds, by least squares."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def fit_tiled_time(data: Measurements, tokens: Sequence[int], tile: int = 1) -> 
 
     The table has the seconds of a round at given numbers of tokens processed, and is linear in
     between. It may decrease, except between its last two entries. Entries without measured rounds
-    near them are left out. Attention has a coefficient for each KV token. It has further ones, per
-    kernel, per squared prompt token and per product of prompt tokens and tokens before, if the
-    measurements have the optional columns for them. The sum of squared relative errors is least.
+    near them are left out. The time of attention has a coefficient for KV tokens. If the
+    measurements have the optional columns, it also has coefficients for the number of kernels, for
+    squared prompt tokens, and for products of prompt tokens and earlier tokens. The fit minimises
+    the sum of squared relative errors.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def fit_tiled_time(data: Measurements, tokens: Sequence[int], tile: int = 1) -> 
         if used.all():
             break
         knots = knots[used]
-    # Fit the increase of the last entry over the one before, >= 0, so the table ends rising.
+    # The last unknown is the increase of the last entry over the one before. It is >= 0, so the
+    # table does not decrease at its end.
     hats[:, -2] += hats[:, -1]
     terms: dict[str, FloatArray] = {"kv_token": data.kv_tokens}
     if data.decodes is not None:
@@ -89,7 +91,7 @@ def _hats(places: FloatArray, knots: FloatArray) -> FloatArray:
 
 
 def _least_squares(design: FloatArray, seconds: FloatArray) -> list[float]:
-    # Imported here because only fits need scipy.
+    # scipy is imported here, because only fits need it.
     from scipy.optimize import nnls
 
     # Scale columns to unit size: token counts and seconds differ by orders of magnitude.

@@ -1,8 +1,9 @@
 """Batch times from NVIDIA's measured tables, through the optional package aiconfigurator-core.
 
-The package has measured times of GPU kernels by GPU, engine and model, and adds them up to the time
-of an engine's step. The steps of `steps_of` are fitted like measured rounds. A server takes longer:
-the CPU's work between steps is not in the tables.
+The package has measured times of GPU kernels by GPU, engine and model. It adds them up to the time
+of an engine's step. `steps_of` collects such times, and a batch time is fitted to them as to
+measured rounds. A real server takes longer, because the tables do not have the work of the CPU
+between steps.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ FORM_PATTERN = re.compile(
 
 TABLE = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
 TILE = 8
-"""TABLE: tokens at which the fitted table has entries. TILE: multiple to which tokens round up."""
+"""TABLE: tokens at which the fitted table has entries. TILE: tokens round up to multiples of it."""
 
 LARGEST_STEP, LARGEST_BATCH, MEMORY_SHARE = 8192, 256, 0.9
-"""Most tokens of a step, most requests of a step, and share of the GPU memory, to estimate M."""
+"""For the estimate of M: most tokens of a step, most requests of a step, share of GPU memory."""
 
 DECODES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
 KV_TOKENS = (128, 512, 1024, 2048, 4096, 8192)
 PROMPTS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 PAST = (0, 512, 2048, 8192)
-"""Steps of `steps_of`: DECODES requests, KV_TOKENS each, PROMPTS tokens after PAST earlier ones."""
+"""Steps of `steps_of`: DECODES requests of KV_TOKENS each, and PROMPTS tokens after PAST tokens."""
 
 
 def _engine_of(text: str) -> tuple[Any, int]:
-    """Return the aiconfigurator engine of a deployment, and its KV cache M in tokens.
+    """Return the aiconfigurator engine of a deployment, and the size M of its KV cache in tokens.
 
     ``text`` names the deployment: aiconfigurator:SYSTEM/ENGINE/MODEL/tpGPUS.
 
@@ -82,7 +83,7 @@ def _engine_of(text: str) -> tuple[Any, int]:
     except ImportError:
         reason = "needs the package: pip install 'llm-hindsight[aiconfigurator]'"
         raise InvalidValueError(None, "batch time", text, reason) from None
-    # The package raises exceptions of many types; their messages name what its tables lack.
+    # The package raises exceptions of many types. Their messages name the entry that is missing.
     except Exception as error:
         reason = f"is not in the tables of aiconfigurator-core: {error}"
         raise InvalidValueError(None, "batch time", text, reason) from error
@@ -91,12 +92,12 @@ def _engine_of(text: str) -> tuple[Any, int]:
 
 
 def _model(name: str) -> str:
-    """Return the model of aiconfigurator whose name is, or ends with, the given one.
+    """Return the model of aiconfigurator whose name is, or ends with, ``name``.
 
     Raises
     ------
     LookupError
-        No model, or several.
+        There is no such model, or there are several.
     """
     files = resources.files("aiconfigurator_core") / "model_configs"
     known = [one.name.removesuffix("_config.json") for one in files.iterdir()]
@@ -110,11 +111,12 @@ def _model(name: str) -> str:
 
 
 def steps_of(engine: Any) -> Measurements:
-    """Return steps of decodes, of prompts, and of both, with seconds by an aiconfigurator engine.
+    """Return steps of decodes, of prompts, and of both, with their seconds on an engine.
 
-    ``mixed_step_latency(n, b, kv)`` is the time of a step that decodes b requests of kv tokens and
-    processes n tokens of prompts. These prompts have kv tokens each: whole prompts if n >= kv, else
-    a chunk, which has on average (kv - n) / 2 tokens before it.
+    The engine is one of aiconfigurator. Its ``mixed_step_latency(n, b, kv)`` is the time of a step
+    that decodes b requests of kv tokens and processes n tokens of prompts. These prompts have kv
+    tokens each. If n >= kv, whole prompts are processed. Otherwise a chunk of a prompt is
+    processed, after (kv - n) / 2 earlier tokens on average.
     """
     rows: list[tuple[float, ...]] = []
     for b, kv in product(DECODES, KV_TOKENS):
@@ -140,7 +142,9 @@ def _fitted(text: str) -> tuple[TiledTime, int]:
 
 
 def read_batch_time(text: str) -> tuple[AffineTime | TiledTime, int | None]:
-    """Return the batch time that a text names, and the M (tokens) of its machine if it has one.
+    """Return the batch time that a text names, and the memory of its machine if the text has one.
+
+    The memory is M, in tokens.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Measured rounds: tokens processed, tokens resident, and seconds of each."""
+"""Measured rounds of an engine: tokens processed, tokens in the KV cache, and seconds of each."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Measurements:
     decodes : float64 array or None, default None
         Number of decoding requests in the round; None if unknown.
     prompt_squares, prompt_past : float64 array or None, default None
-        Sums of n^2, and of n y, over the requests whose prompts are processed in the round: n is
-        the number of prompt tokens processed in the round, y those processed before. None if
-        unknown.
+        Sums of n^2, and of n y, over the requests whose prompts are processed in the round. n is
+        the number of prompt tokens of a request processed in the round, y the number of its tokens
+        processed before. None if unknown.
     """
 
     tokens: FloatArray
@@ -56,8 +56,8 @@ class Measurements:
         OSError
             The file cannot be read.
         FileFormatError
-            A column is missing, a cell is not a number in its range (with its row), or there are no
-            rows.
+            A column is missing, there are no rows, or a cell is not a number in its range. The
+            message has the row of the cell.
         """
         import pandas
 

@@ -1,1 +1,1 @@
-"""Serving engines led, emulated and recorded from inside, each engine in a module of its own."""
+"""Modules that run inside a serving engine: let a policy control it, and record its requests."""

@@ -1,15 +1,16 @@
-"""Control of an engine by a policy: events reported to the policy, and its orders.
+"""Control of an engine by a policy: the engine's events, and the orders of the policy.
 
-An engine's step is a round. The policy sees a machine of the simulator, which runs after every step
-what the engine has really run. Requests that the engine refused to start, or took out of its batch
-for want of memory, are reported to the policy as requests that come back. Running requests whose
-client has cancelled are reported as completed. A cancelled waiting request stays in the policy's
-queue, and completes in the round in which the policy starts it.
+A step of the engine is a round. The policy sees a machine of the simulator. After every step, this
+machine repeats what the engine has run. The engine may refuse to start a request, or take it out of
+its batch because memory is lacking. The policy then sees that the request returns to the queue. A
+running request whose client has cancelled it is reported to the policy as completed. A waiting
+request that was cancelled stays in the policy's queue, and completes in the round in which the
+policy starts it.
 
-An engine cannot take back tokens that it has sent. A request that a policy evicts, as many do where
-outputs become longer than predicted, is preempted instead: its tokens are kept.
+An engine cannot take back tokens that it has sent. Many policies evict requests whose outputs
+become longer than predicted. The engine preempts such a request instead, so its tokens are kept.
 
-No engine is imported here. `online.bridges.vllm` asks for `Lead.orders` before each step and calls
+This module imports no engine. `online.bridges.vllm` calls `Lead.orders` before each step and
 `Lead.ran` after it.
 """
 
@@ -36,8 +37,8 @@ from online.policy_interface.predictions import Prediction
 from online.simulation.machine import Machine
 
 UNKNOWN = 1 << 40
-"""Output length of requests, and memory limit, of the machine that mirrors an engine: practically
-infinite, since only the engine knows when requests end and what fits."""
+"""Output length of requests, and memory limit, of the machine that repeats an engine's steps. It is
+practically infinite, since only the engine knows when requests end and which requests fit."""
 
 
 class Orders(NamedTuple):
@@ -50,7 +51,7 @@ class Orders(NamedTuple):
     start : list[str]
         Waiting requests to admit, in this order.
     most_tokens : dict[str, int]
-        Largest number of tokens that a request may process; 0 holds it.
+        Largest number of tokens that a request may process in the step. 0 holds the request.
     """
 
     preempt: list[str]
@@ -59,14 +60,14 @@ class Orders(NamedTuple):
 
 
 def read_prediction(given: Any, most: int) -> Prediction | None:
-    """Return the prediction of an output that a client sent; None if it cannot be read.
+    """Return the prediction of an output length that a client sent. None if it cannot be read.
 
     Parameters
     ----------
     given : Any
         A number of tokens, or a list [least, most] or [least, likeliest, most].
     most : int
-        Longest possible output, tokens; larger numbers are lowered to it.
+        Longest possible output, in tokens. Larger numbers in ``given`` are lowered to this.
     """
     ends = given if isinstance(given, list | tuple) else [given]
     try:
@@ -80,7 +81,7 @@ def read_prediction(given: Any, most: int) -> Prediction | None:
 
 
 class Lead:
-    """Lets a policy control an engine: mirrors its steps in a machine and asks the policy.
+    """Lets a policy control an engine. It repeats the engine's steps on a machine of the simulator.
 
     Parameters
     ----------
@@ -93,9 +94,9 @@ class Lead:
     batch_time : BatchTime or None, default None
         Seconds of a step, for the policy.
     patience : float, default 1.0
-        Seconds for which the policy may let an engine with requests idle. After them the policy is
-        asked to stop waiting for more requests (`Policy.drain`). After as many seconds again an
-        error is raised.
+        Seconds for which the policy may let the engine idle although it has requests. After this
+        time the policy is asked to stop waiting for more requests (`Policy.drain`). If the engine
+        then idles for the same time again, an error is raised.
 
     Attributes
     ----------
@@ -132,8 +133,8 @@ class Lead:
     def _begin(self) -> None:
         """Begin a new run of the policy, with no request waiting or running."""
         policy, limit, rule = self.policy, self._memory_limit, self._rule
-        # The machine has no real memory limit, so that it never blames the policy for steps of the
-        # engine. The state that the policy sees has the engine's limit.
+        # The machine has no real memory limit. Otherwise it could raise an error about the policy
+        # after a step that the engine has chosen. The state for the policy has the engine's limit.
         self._machine = Machine(UNKNOWN, None, rule)
         self._state = State(self._machine.batch, limit)
         self._views, self._indices = dict[int, VisibleRequest](), dict[str, int]()
@@ -150,7 +151,7 @@ class Lead:
     # --- events of the engine -----------------------------------------------------------------
 
     def arrive(self, name: str, now: float, lengths: tuple[int, int], given: Any) -> bool:
-        """Note an arrived request for the next call of the policy; return if ``given`` is readable.
+        """Note an arrived request for the policy. Return whether ``given`` could be read.
 
         Parameters
         ----------
@@ -161,8 +162,8 @@ class Lead:
         lengths : tuple[int, int]
             Tokens of its prompt, and the largest number of its output tokens.
         given : Any
-            The client's prediction of its output, or None. If it is None or cannot be read, the
-            predicted output is the longest possible. The result is False only if it cannot be read.
+            The client's prediction of its output length, or None for no prediction. If it is None
+            or cannot be read, the longest possible output is predicted.
         """
         prompt, most = lengths
         most = max(1, min(most, self._memory_limit + self._rule.unstored - prompt))
@@ -199,7 +200,7 @@ class Lead:
         Raises
         ------
         Exception
-            Any error of the policy, and `PolicyError` if a decision is impossible.
+            The policy raised an error, or its decision is impossible (`PolicyError`).
         """
         self._machine.batch.time = now
         self._note_preempted(set(running))
@@ -224,7 +225,7 @@ class Lead:
         if arrived:
             self.policy.arrive(arrived, self._state)
         if not news and not drained and not self._is_due():
-            # No new decision: held requests remain held.
+            # The policy does not decide again, so held requests remain held.
             return self._orders(Decision(hold=self._decision.hold))
         decision = self.policy.decide(self._state)
         self._check(decision)
@@ -232,7 +233,7 @@ class Lead:
         return self._carry_out(decision)
 
     def ran(self, tokens: Mapping[str, int], admitted: Mapping[str, int]) -> None:
-        """Repeat on the machine the step that the engine has run.
+        """Repeat the step that the engine has run on the machine that the policy sees.
 
         Parameters
         ----------
@@ -248,7 +249,8 @@ class Lead:
             machine.start(self._views[index])
             machine.running[index].prompt_left -= found
         self._is_idle = not tokens and not self._starting
-        # Ordered requests that the engine did not start wait again, which the policy learns next.
+        # The engine did not start these requests, although the policy ordered it. They wait again,
+        # and are reported to the policy before the next step.
         self._back += self._starting
         self._starting = []
         if not self._is_idle:
@@ -290,10 +292,11 @@ class Lead:
                 self._back.append(index)
 
     def _is_due(self) -> bool:
-        """Return whether the policy decides without events: at its wake-up, or before overflow.
+        """Return whether the policy should decide although there was no event.
 
-        On an idle machine no rounds pass, so its wake-up would never come. The policy then decides
-        at every step.
+        This is so in the round of its ``wake``, and before memory would overflow. On an idle
+        machine no rounds pass, so the round of its ``wake`` would never come. The policy then
+        decides at every step.
         """
         last, machine = self._decision, self._machine
         if self._is_idle or last.prefill or not machine.running:
@@ -308,14 +311,15 @@ class Lead:
         return machine.batch.next_memory(held) > self._rule.limit(self._memory_limit)
 
     def _lets_idle(self, now: float, *, news: bool) -> bool:
-        """Note since when the policy lets the engine idle; return whether it was just drained.
+        """Note since when the policy lets the engine idle. Return whether `Policy.drain` was True.
 
-        To drain is to ask the policy to stop waiting for more requests (`Policy.drain`).
+        `Policy.drain` asks the policy to stop waiting for more requests. It is called if the engine
+        has idled for ``patience`` seconds.
 
         Raises
         ------
         PolicyError
-            The engine has idled for too long, also after the policy was drained.
+            The engine has idled for too long, even after a call of `Policy.drain`.
         """
         held = {index for index in self._decision.hold if index in self._machine.running}
         if news or len(held) < len(self._machine.running) or self._idle_since is None:
@@ -341,7 +345,7 @@ class Lead:
         """
         name, running = self.policy.name, self._machine.running
         if not isinstance(decision, Decision):
-            raise PolicyError(f"policy {name!r}: decide() returned {decision!r}, no Decision")
+            raise PolicyError(f"policy {name!r}: decide() returned {decision!r}, not a Decision")
         started = set(decision.start)
         if len(started) < len(decision.start) or not started <= self._waiting.keys():
             what = f"{[self._called(index) for index in decision.start]}, not all of them waiting"

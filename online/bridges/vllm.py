@@ -1,4 +1,4 @@
-"""vLLM led by a policy: a class that vLLM takes by name.
+"""A scheduler for vLLM that lets a policy decide. vLLM loads it by the name of its class.
 
 ``vllm serve MODEL --scheduler-cls online.bridges.vllm.PolicyScheduler --additional-config
 '{"policy": "my_rules.py:Mine"}'``
@@ -8,14 +8,15 @@ a prompt is processed; vLLM does the rest. `vllm_metrics.RequestsLogger` records
 
 Settings are keys of ``--additional-config``:
 
-* ``policy``: the policy that leads, as on the command line: ``"mc-sf"``, ``"my_rules.py:Mine"``;
+* ``policy``: the policy, in a form such as ``"mc-sf"`` or ``"my_rules.py:Mine"``;
 * ``level``: the service level that the policy sees, as the fields of `ServiceLevel`;
-* ``patience``: seconds that it may let the engine idle while requests wait, see `Lead`;
-* ``batch_time``: seconds of a step that the policy sees: a preset, ``affine:d0,d1,d2``, or the path
-  of a CSV file of measured rounds.
+* ``patience``: seconds for which the policy may let the engine idle while requests wait;
+* ``batch_time``: model of the seconds of a step that the policy sees: a preset,
+  ``affine:d0,d1,d2``, or the path of a CSV file of measured rounds.
 
-vLLM calls its scheduler's interface not public. This module is tested with the versions `TESTED`;
-with another it says so when it starts, and it does not start where a method that it needs is gone.
+The interface of vLLM's scheduler is not public, so it may change. This module is tested with the
+versions `TESTED`. With another version it logs a warning when it starts. If a method that it needs
+is missing, it raises an error.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _logger = init_logger(f"vllm.{__name__}")
 
 
 def batch_time_of(text: str | None) -> BatchTime | None:
-    """Return the seconds of a step by a preset, formula or file; None if ``text`` is None.
+    """Return the batch time that ``text`` names: a preset, formula or file. None if it is None.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def batch_time_of(text: str | None) -> BatchTime | None:
     if text is None:
         return None
     if text == FIT:
-        raise InvalidValueError(None, "batch_time", text, "needs a log, and there is none")
+        raise InvalidValueError(None, "batch_time", text, "needs a log, which an engine has not")
     return find_batch_time(text, None)[0]
 
 
@@ -99,14 +100,14 @@ class Gate(FCFSRequestQueue):  # type: ignore[misc]
 class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
     """vLLM's scheduler with a policy that chooses the requests; a step is a round.
 
-    If the policy raises an error, makes an impossible decision or lets the engine idle, the engine
-    goes on in its own order, with one warning. The class derives from vLLM's asynchronous
-    scheduler, which acts like the synchronous one if asynchronous scheduling is off.
+    If the policy raises an error, makes an impossible decision or lets the engine idle too long,
+    the engine continues with its own order, and logs one warning. The class derives from vLLM's
+    asynchronous scheduler, which acts like the synchronous one if asynchronous scheduling is off.
 
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        No policy, a policy that cannot control an engine, or an engine that cannot be controlled.
+        There is no policy, or it cannot control an engine, or this engine cannot be controlled.
     """
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
@@ -122,7 +123,8 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         except (TypeError, ValueError, OSError) as error:
             if parent_process() is None:
                 raise
-            # The engine has a process of its own under a server: log one line, without a traceback.
+            # Under a server the engine runs in another process. There, log one line and exit,
+            # because a traceback would be repeated by the server.
             _logger.error("%s", error)
             raise SystemExit(1) from None
         self.waiting = Gate()
@@ -145,7 +147,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
             if theirs not in (free, mine):
                 reason = f"is not the engine's, {theirs}, which also delays prompts"
                 raise InvalidValueError("policy", name, mine, reason)
-        # One block of the engine is the null block, which no request gets.
+        # One block of the engine, its null block, is never given to a request.
         blocks, patience = self.cache_config.num_gpu_blocks - 1, float(given.get("patience", 1.0))
         seconds = batch_time_of(given.get("batch_time"))
         return Lead(
@@ -170,8 +172,8 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         return super()._free_request(request, *args, **kwargs)
 
     def _reserve_prefill_lookahead(self, request: Any, *args: Any, **kwargs: Any) -> int:
-        # vLLM calls this for each request with its tokens of the step. A result of 0 holds the
-        # request, a smaller number cuts its prompt.
+        # vLLM calls this method for each request to get its number of tokens in the step. A result
+        # of 0 holds the request, and a result below its remaining prompt cuts the prompt.
         tokens: int = super()._reserve_prefill_lookahead(request, *args, **kwargs)
         return min(tokens, self._most_tokens.get(request.request_id, tokens))
 
@@ -216,7 +218,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
 
 
 def _check_engine(vllm_config: Any) -> None:
-    """Raise an error for engines whose steps a policy's rounds do not describe.
+    """Raise an error if the engine has a feature that rounds of a policy do not describe.
 
     Raises
     ------

@@ -1,11 +1,12 @@
 """The requests of a vLLM server, recorded as a log through its public interface for metrics.
 
-vLLM loads `RequestsLogger` by itself where the package is installed (the entry point group
-``vllm.stat_logger_plugins``). It does nothing unless ``--additional-config '{"requests": FILE}'``
-asks for it. The log has JSON lines in the form of inference-perf's records, which `read_log` knows,
-and so ``headroom FILE``; the first of them carries the engine's settings too.
+vLLM loads `RequestsLogger` by itself if this package is installed (by the entry point group
+``vllm.stat_logger_plugins``). It writes only if vLLM has the option
+``--additional-config '{"requests": FILE}'``. The log has lines of JSON in the form of
+inference-perf's records, which `read_log` and the command ``headroom FILE`` can read. The first
+line also has the settings of the engine.
 
-Recording never ends a server: a file that cannot be written any more is closed.
+An error in recording does not end the server. If the file can no longer be written, it is closed.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ CACHE_SETTINGS = ("block_size", "num_gpu_blocks", "enable_prefix_caching")
 
 
 def engine_settings(vllm_config: Any, policy: str | None) -> dict[str, Any]:
-    """Return the settings that determine the steps of a vLLM engine, by vLLM's names."""
+    """Return the settings that determine the steps of a vLLM engine, by the names of vLLM."""
     scheduler = {key: getattr(vllm_config.scheduler_config, key) for key in SCHEDULER_SETTINGS}
     cache = {key: getattr(vllm_config.cache_config, key) for key in CACHE_SETTINGS}
     return {"name": "vllm", "policy": policy, **scheduler, **cache}
 
 
 class Lines:
-    """A file of lines, each of which is in the file as soon as it is written.
+    """A text file to which lines are written at once, without a buffer.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class Lines:
         self._path = path
 
     def write(self, line: str) -> None:
-        """Write a line; warn once if that is no longer possible."""
+        """Write a line. If the file can no longer be written, log one warning and close it."""
         if self._file is None:
             return
         try:

@@ -1,7 +1,7 @@
 """Pictures of schedules, runs and ratios: functions that draw on matplotlib axes ``ax``.
 
-Without ``ax`` a function makes a new figure, ``ax.figure``, in a size for print. No function uses
-pyplot or changes matplotlib's settings. matplotlib is imported when something is drawn.
+Without ``ax`` a function makes a new figure in a size for print, and returns its axes. No function
+uses pyplot or changes matplotlib's settings. matplotlib is imported when something is drawn.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def student_interval(values: Sequence[float], confidence: float = 0.95) -> tuple
     Raises
     ------
     InvalidValueError
-        There are no values, one is not finite, or the confidence is not between 0 and 1. A run that
-        never ended has no latency: leave its value out, and mention the run in the text.
+        There are no values, a value is not finite, or the confidence is not between 0 and 1. A run
+        that left requests unserved has no latency: leave it out of ``values``.
     """
     from scipy.stats import t
 

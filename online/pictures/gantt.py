@@ -49,8 +49,8 @@ def gantt(
     colours = length_colours(lengths)
     last = float(end.max(initial=1.0))
     finish = np.full(len(lengths), last)
-    # The line of a request ends where its last bar begins, if it completed: bars of a request are
-    # in order of time, so the last assignment to its entry remains.
+    # The line of a request that completed ends where its last bar begins. The bars of a request are
+    # in order of time, so the last assignment to its entry is that of its last bar.
     finish[request] = np.where(kept, begin, last)
     ax.hlines(row, arrivals, finish, color=style.QUIET, linewidth=0.8, zorder=1)
     bars: dict[str, Any] = {"height": 0.78, "zorder": 2}
@@ -82,8 +82,8 @@ def _stays(
 ) -> tuple[IntArray, FloatArray, FloatArray, npt.NDArray[np.bool_]]:
     """Return the stays of requests in the batch as four arrays of shape (stays,).
 
-    They are the index of the request, begin and end of the stay (in rounds, or in seconds for a run
-    in seconds), and whether its tokens were kept.
+    These have, for each stay, the index of its request, its begin, its end (in rounds, or in
+    seconds for a run in seconds), and whether its tokens were kept.
     """
     if isinstance(shown, RoundSchedule):
         stays = stays_of(shown)

@@ -1,4 +1,4 @@
-"""Draw memory over rounds, each request as a band."""
+"""Pictures of the memory in use over rounds, with a band for each request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hindsight import Result
 
 FEW_BANDS = 200
-"""Largest number of bands that are drawn with edges; the edges of more would hide the bands."""
+"""Largest number of bands that are drawn with edges. The edges of more bands would hide them."""
 TOKENS_LOST = "tokens lost"
 """Label in the legend for stays in the batch whose tokens were lost."""
 
@@ -36,10 +36,10 @@ def stacked_memory(
 ) -> Axes:
     """Draw the memory in use over rounds, as stacked bands of requests below the limit M.
 
-    The height of a band is the memory of a request in tokens, which grows by one each round. Round
-    r is drawn from r - 1 to r, so a band begins at the start time and ends at the completion time.
-    Requests that start earlier are lower. The colour of a band is the output length. Bands
-    whose tokens were lost are hatched.
+    The height of a band is the memory of a request in tokens, which grows by one in each round.
+    Round r is drawn from r - 1 to r on the time axis. So a band begins at the start time and ends
+    at the completion time. The bands of requests that start earlier are lower. The colour of a band
+    shows the output length. Bands of stays whose tokens were lost are hatched.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ def stacked(
 ) -> list[tuple[int, IntArray, IntArray]]:
     """Stack the bands of stays in the batch: return index, bottom and top of each, lowest first.
 
-    Bottom and top are in tokens, one entry for each round of the stay. A stay that begins earlier
-    is lower, and of equal begins the one that ends later. Bands leave no gap between each other,
-    and the order of two bands never changes.
+    Bottom and top are in tokens, with one entry for each round of the stay. A stay that begins
+    earlier is lower. Of stays that begin together, the one that ends later is lower. There are no
+    gaps between bands, and the order of two bands never changes.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def kept_stays(run: Run) -> npt.NDArray[np.bool_]:
     """Return which attempts of a run completed, or were continued with their tokens."""
     ran = run.attempts
     order, kept = np.argsort(ran.request, kind="stable"), ran.completed.copy()
-    # An attempt with kept tokens follows the attempt of the same request that made them.
+    # If an attempt has kept tokens, the attempt of the same request before it has made them.
     kept[order[:-1][ran.tokens_kept[order[1:]] > 0]] = True
     return kept
 
@@ -231,8 +231,8 @@ def stays_of(shown: RoundSchedule | Run) -> Stays:
     Raises
     ------
     ValueError
-        The run paused requests that kept their memory, or processed prompts in chunks, so that the
-        memory of a stay does not grow by a token per round.
+        The run held requests, or processed prompts in chunks. The memory of a stay then does not
+        grow by a token per round.
     """
     if isinstance(shown, RoundSchedule):
         columns = shown.stretch_columns

@@ -1,7 +1,7 @@
-"""Write a self-contained page: an answer, then sentences, tables and pictures.
+"""Write a self-contained HTML page: an answer, then sentences, tables and pictures.
 
-A page is one HTML file without scripts. It is light or dark as the reader's browser is set, and
-readable at a width of 400 pixels. Pictures are matplotlib figures, as SVG in the page.
+A page is one file without scripts. It is light or dark as the reader's browser is set, and readable
+at a width of 400 pixels. Pictures are matplotlib figures, which are put into the page as SVG.
 
 >>> import pandas
 >>> table = pandas.DataFrame({"policy": ["mc-sf", "vllm"], "mean ratio": [1.02, 1.31]})
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     Content: TypeAlias = "str | Sequence[str] | DataFrame | Axes | Figure"
 
 FIGURE_WIDTH = 4.2
-"""Width in inches of a picture that a telephone shows without shrinking its letters."""
+"""Largest width, in inches, of a picture that a telephone shows without shrinking its letters."""
 
 FIGURE = re.compile(r"(?:[\d(\[?+-](?:[\d.,?()\[\] %+-]|to)*)?").fullmatch
-"""Matches the text of a number, an interval or a percentage, a cell that is aligned right."""
+"""Matches the text of a number, an interval or a percentage. Such cells are aligned right."""
 
 COLOURS = {
     style.INK: "currentColor",
@@ -82,7 +82,7 @@ def page(
         for heading, items in (sections or {}).items()
     )
     frame = Template((resources.files(__package__ or "") / "page.html").read_text("utf-8"))
-    # `substitute` replaces in one pass, so a "$" in the inserted text stays as it is.
+    # `substitute` replaces all fields in one pass, so a "$" in an inserted text is not replaced.
     return frame.substitute(
         title=escape(title),
         above="" if title == answer else f'<p class="small">{escape(title)}</p>',
@@ -138,10 +138,10 @@ def _cell(value: Any) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float, float]], x_label: str, base: float = 0.0) -> Axes:
-    """Draw a horizontal bar below each name, from ``base`` to low, and in a pale colour to high.
+    """Draw a horizontal bar below each name, for a number that is known to be in an interval.
 
-    ``rows`` have (name, low, high), the ends of the interval of a number. The picture is as wide as
-    a telephone.
+    ``rows`` have (name, low end, high end). A bar goes from ``base`` to the low end, and in a pale
+    colour on to the high end. The picture fits the width of a telephone.
     """
     ax: Axes = style.new_axes(FIGURE_WIDTH, 0.6 + 0.4 * len(rows))
     at: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
@@ -160,7 +160,8 @@ def bars(rows: Sequence[tuple[str, float, float]], x_label: str, base: float = 0
 def svg(drawn: Axes | Figure) -> str:
     """Return a figure as SVG for a page, with colours that follow its light or dark style."""
     figure = style.figure_of(drawn)
-    # On a telephone a wide picture scrolls, as it could not be read if it shrank to the width.
+    # Set a least width. On a telephone a wide picture then scrolls. If it shrank to the width of
+    # the screen, it could not be read.
     least = f'<svg style="min-width:{54 * min(figure.get_figwidth(), 20):.0f}pt" '
     text = style.file_of(figure, ".svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -29,7 +29,7 @@ QUIET = "#8a8a8a"
 TEXT_POINTS = 8.0
 TITLE: dict[str, Any] = {"fontsize": TEXT_POINTS + 1, "color": INK}
 DATES = {".png": (), ".svg": ("Date",), ".pdf": ("CreationDate",)}
-"""Metadata fields with a date, by suffix of the image file; left out, so that files are equal."""
+"""Metadata fields with a date, by suffix of the file. They are left out: files shall be equal."""
 
 
 def new_axes(
@@ -63,7 +63,7 @@ def line(place: int) -> dict[str, Any]:
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
-    """Set title and axis labels in small type, and draw thin lines at the left and bottom only."""
+    """Set the title and axis labels in small type. Draw thin axis lines at left and bottom only."""
     if title:
         ax.set_title(title, loc="left", **TITLE)
     ax.set_xlabel(x, fontsize=TEXT_POINTS, color=INK)
@@ -78,7 +78,7 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
 def legend(ax: Axes, **options: Any) -> None:
     """Add a legend without a frame if anything has a label, by default above the axes at right.
 
-    Above the axes it has as many columns as fit. A title that would overlap it is moved above.
+    Above the axes it has as many columns as fit. A title that would overlap the legend is moved up.
     """
     labels = ax.get_legend_handles_labels()[1]
     plain = {"frameon": False, "fontsize": TEXT_POINTS, "handlelength": 1.6, **options}
@@ -114,7 +114,7 @@ def file_of(drawn: Axes | Figure, suffix: str) -> bytes:
 
 
 def save(drawn: Axes | Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a PNG, SVG or PDF file, as the suffix says; equal figures give equal bytes.
+    """Write a figure to a file, PNG, SVG or PDF by its suffix. Equal figures give equal bytes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The routers; importing this package registers them all."""
+"""The routers of this package. Importing this module registers all of them."""
 
 from __future__ import annotations
 

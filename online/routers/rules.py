@@ -1,6 +1,5 @@
-"""The routers, each a rule in a few lines; ties go to the lowest index.
-
-So they do in vLLM with one API server, whose search begins at the first engine every time.
+"""The routers, each a rule in a few lines. Of equal replicas the lowest index is chosen.
+vLLM with one API server does the same: its search for an engine always begins at the first one.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from online.policy_interface.policy import Setup, VisibleRequest
 from online.policy_interface.router import ReplicaView, Router, register_router
 
 WAITING_WEIGHT = 4
-"""Weight of a waiting request in vLLM's balancer; a running request counts as 1."""
+"""Weight of a waiting request in the load balancer of vLLM. A running request counts as 1."""
 
 
 class _Drawing(Router):
-    """Base of routers with a random stream or a count of the requests routed."""
+    """Base class of routers with a random stream and a count of the routed requests."""
 
     def reset(self, setup: Setup) -> None:
         """Take the random stream, and set the count of routed requests to 0."""
@@ -24,7 +23,7 @@ class _Drawing(Router):
 
 
 class _Blind(_Drawing):
-    """Base of routers that use no state of the replicas."""
+    """Base class of routers that use no state of the replicas."""
 
     looks = False
 
@@ -54,7 +53,7 @@ class Random(_Blind):
 
 
 class _Least(Router):
-    """Base of routers that send each request to the replica of the least load."""
+    """Base class of routers that send each request to the replica with the least load."""
 
     @abstractmethod
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
@@ -68,25 +67,28 @@ class _Least(Router):
 
 @register_router("least-requests")
 class LeastRequests(_Least):
-    """Fewest requests, with waiting ones counted four times: the rule of vLLM's own balancer."""
+    """Chooses the replica with the fewest requests, where waiting ones count four times.
+
+    This is the rule of the load balancer of vLLM.
+    """
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return 4 waiting + running, as numbers of requests."""
+        """Return 4 * (number of waiting requests) + (number of running requests)."""
         return WAITING_WEIGHT * replica.waiting + replica.running
 
 
 @register_router("shortest-queue")
 class ShortestQueue(_Least):
-    """Fewest requests, waiting or running."""
+    """Chooses the replica with the fewest requests, waiting or running."""
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
-        """Return waiting + running, as numbers of requests."""
+        """Return the number of requests, waiting or running."""
         return replica.waiting + replica.running
 
 
 @register_router("power-of-two")
 class PowerOfTwo(_Drawing):
-    """The replica with fewer requests of two drawn at random; the first drawn if they are equal."""
+    """Draws two replicas at random and chooses the one with fewer requests, the first if equal."""
 
     randomized = True
 
@@ -101,10 +103,10 @@ class PowerOfTwo(_Drawing):
 
 @register_router("least-tokens")
 class LeastTokens(_Least):
-    """Fewest KV tokens stored plus prompt tokens waiting.
+    """Chooses the replica with the fewest tokens: stored KV tokens plus waiting prompt tokens.
 
     The waiting tokens count because they will be stored on the replica too. Without them a replica
-    with a long queue not yet admitted would seem empty.
+    with a long queue and an empty batch would seem empty.
     """
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
@@ -114,9 +116,10 @@ class LeastTokens(_Least):
 
 @register_router("least-work")
 class LeastWork(_Least):
-    """Fewest predicted tokens unfinished: sum of s + predicted o of unfinished requests.
+    """Chooses the replica whose unfinished requests have the fewest tokens in all.
 
-    The router knows which requests it sent and which finished, but not how far the others are.
+    The tokens of a request are its prompt tokens and its predicted output tokens. The router knows
+    which requests it sent and which of them finished, but not how far the others are.
     """
 
     def load(self, request: VisibleRequest, replica: ReplicaView) -> int:
