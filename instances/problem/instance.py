@@ -410,6 +410,7 @@ class Instance(Problem):
 
     def of(self, positions: Sequence[int] | IntArray, **changes: Any) -> Instance:
         """Return an instance with the requests at these positions, in this order, and their ids.
+
         ``changes`` are further arguments of the constructor, as in `replaced`.
         """
         return self.replaced(requests=[self.requests[place] for place in positions], **changes)

@@ -1,4 +1,5 @@
 """The routers, each a rule in a few lines. Of equal replicas the lowest index is chosen.
+
 vLLM with one API server does the same: its search for an engine always begins at the first one.
 """
 
