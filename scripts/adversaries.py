@@ -28,34 +28,35 @@ from studies.fits import fit_power_law
 
 SIZES = (68, 100, 150, 220, 330, 470, 680, 1000, 1500, 2200)
 LARGE_SIZES = (1000, 1500, 2200, 3300, 4700, 6800, 10000, 15000, 22000, 33000, 47000)
-"""Six per decade, none chosen for its root: the fitted interval shows what rounding does."""
+"""Values of M, six per decade. They are not chosen as squares, so the fit shows rounding too."""
 
 LARGEST_BOUND = 50_000
-"""Requests up to which a lower bound on the optimum is computed."""
+"""Largest number of requests for which a lower bound on the optimum is computed."""
 
 ALPHA = 0.25
-"""lower / upper of the constructions of [C25]."""
+"""alpha = lower / upper, the quotient of output lengths in the constructions of [C25]."""
 
 COLUMNS = ("theorem", "construction", "policy", "M", "n", "ratio", "upper", "error", "claim")
 
 
 @dataclass(frozen=True)
 class Construction:
-    """A construction, the policy it is against, and the claim of its theorem.
+    """A family of adversarial instances, the policy that it is against, and the theorem about it.
 
     Attributes
     ----------
     theorem, generator, policy : str
-        Source, registered generator, and policy with its parameters.
+        The theorem, the registered generator, and the policy with its parameters.
     reference : str
-        Divisor of the total latency. ``"optimum"``: the exact optimum. ``"proof"``: the better of
-        the schedule of the proof and the policy's own. ``"h-sf"``: the yardstick of [C25].
+        The number by which the policy's total latency is divided. ``"optimum"``: the exact optimum.
+        ``"proof"``: the total latency of the schedule in the proof, or of the policy if that is
+        less. ``"h-sf"``: the total latency of H-SF, with which [C25] compares.
     claim : Callable[[int], float]
-        Bound of the theorem as a function of M; NaN if the theorem has none.
+        Bound of the theorem on the ratio as a function of M. NaN if the theorem has none.
     is_upper : bool
-        Whether the theorem says "at most", not "at least".
+        Whether the bound is an upper bound ("at most") and not a lower bound.
     size : Callable[[int], dict[str, Any]]
-        Parameters of the generator for ``memory_limit``.
+        Function that returns parameters of the generator for a memory limit M.
     """
 
     theorem: str
@@ -69,12 +70,12 @@ class Construction:
 
     @property
     def label(self) -> str:
-        """Name of the generator and what tells it apart."""
+        """Name of the generator, with what distinguishes this construction from others of it."""
         return self.name or self.generator
 
 
 def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
-    """Return every construction; the adaptive adversary once for each of ``policies``."""
+    """Return all constructions. The adaptive adversary occurs once for each of ``policies``."""
     found = [
         Construction(
             "[J25] Theorem 4.1", "sqrt-n-adversary", one, "optimum", lambda m: math.sqrt(m) / 28
@@ -86,7 +87,7 @@ def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
         ("[W25] Theorem EC.1", "mc-sf-total-trap", "mc-sf-total", 2 / 3),
     ):
         for sizes in ("printed", "balanced", "steep"):
-            # The claim is made of the printed sizes only.
+            # The theorem makes its claim only for the sizes that the paper prints.
             claim = partial(root, factor if sizes == "printed" else math.nan)
             size: Callable[..., dict[str, Any]] = partial(dict, sizes=sizes)
             name = f"{trap}(sizes={sizes})"
@@ -126,18 +127,21 @@ def constructions(policies: Sequence[str] = ("mc-sf",)) -> list[Construction]:
 
 
 def root(factor: float, memory_limit: int) -> float:
-    """Return a multiple of the square root of M."""
+    """Return ``factor`` times the square root of the memory limit."""
     return factor * math.sqrt(memory_limit)
 
 
 def trap_lengths(memory_limit: int) -> dict[str, Any]:
-    """Return lengths l and 4 l with l u = 4 l^2 next to M."""
+    """Return output lengths l and u = 4 l such that l u = 4 l^2 is closest to the memory limit."""
     lower = max(1, round(math.sqrt(memory_limit * ALPHA)))
     return {"lower": lower, "upper": round(lower / ALPHA), "scale": 20}
 
 
 def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, Any]:
-    """Return a row of `COLUMNS`: means over the seeds, one seed if nothing is random."""
+    """Return a row of the table (`COLUMNS`): the means over the seeds of a policy's ratio.
+
+    If neither the policy nor the instance is random, there is one seed.
+    """
     spec = PolicySpec.of(one.policy)
     randomized = spec.make().randomized
     ratios, uppers, requests = [], [], 0
@@ -149,13 +153,14 @@ def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, A
         played = simulate(source, spec.make(), seed=seed, predictions=predictions)
         assert played.instance is not None
         requests = len(played.instance)
-        # Of the schedule without preemption, as the references are.
+        # Take the total latency of the schedule without preemption, since the references are such
+        # schedules too.
         total = played.schedule.total_latency
         upper, lower = reference(one.reference, played.instance)
         ratios.append(total / (min(upper, total) if one.reference == "proof" else upper))
         uppers.append(math.nan if lower is None else total / lower)
     error = float(np.std(ratios, ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else 0.0
-    # The theorem on adaptive arrivals is about deterministic policies.
+    # The theorem on adaptive arrivals holds for deterministic policies only.
     adaptive = not isinstance(source, Instance)
     claim = math.nan if adaptive and randomized else one.claim(memory_limit)
     size = (played.problem.memory_limit, requests)
@@ -164,7 +169,10 @@ def measure(one: Construction, memory_limit: int, seeds: int = 5) -> dict[str, A
 
 
 def reference(kind: str, instance: Instance) -> tuple[int, int | None]:
-    """Return an upper and a lower bound of what the total latency is divided by."""
+    """Return an upper and a lower bound on the number by which the total latency is divided.
+
+    ``kind`` is `Construction.reference`. The lower bound is None if it is not computed.
+    """
     if kind == "h-sf":
         total = int(simulate(instance, "h-sf").total_latency)
         return total, total
@@ -179,9 +187,10 @@ def reference(kind: str, instance: Instance) -> tuple[int, int | None]:
 
 
 def holds(row: dict[str, Any], *, is_upper: bool) -> str:
-    """Return whether the ratio is on the claimed side; empty if its interval does not decide.
+    """Return "yes" or "no": whether the ratio agrees with the bound of the theorem.
 
-    Three standard errors are granted: the noise of a mean is not held against a theorem.
+    The text is empty if the interval of the ratio does not decide. A mean may miss the bound by
+    three standard errors, which may be noise.
     """
     slack = 3 * row["error"]
     least, most = row["ratio"], math.inf if math.isnan(row["upper"]) else row["upper"]
@@ -202,7 +211,7 @@ def adversaries(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, .. of random policies.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Write the table: .csv.")] = None,
 ) -> None:
-    """Print the ratio of each construction over growing M, and the fitted exponent of M."""
+    """Print the policy's ratio on each construction for growing M, and the fitted exponent of M."""
     check_output(out, (".csv",))
     for name in policy or []:
         make_policy(name)

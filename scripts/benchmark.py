@@ -1,4 +1,4 @@
-"""Processor time, memory and result of solves, relaxations and policies over growing sizes."""
+"""Measure processor time and memory of solves, relaxations and policies for growing instances."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from studies.fits import fit_power_law
 
 CHILD = "--child"
 WARM_UP = 5
-"""Requests of a run that is not measured."""
+"""Number of requests of a first run, which is not measured."""
 ARRIVALS_PER_ROUND = 0.1
-"""About the rate at which M = 16,492 serves the mix: queues build up and last."""
+"""About the rate that a machine with M = 16,492 can serve, so that queues build up and remain."""
 FAMILIES: dict[str, dict[str, Any]] = {
     "at-once": {},
     "arriving": {"arrival_rate": ARRIVALS_PER_ROUND},
@@ -35,10 +35,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def measure(family: str, n: int, method: str, time_limit: float) -> dict[str, Any]:
-    """Return a row: ``method`` is ``solve``, ``relax``, ``rows`` or the name of a policy."""
+    """Run a method on an instance of ``n`` requests, and return a row with time and memory.
+
+    ``method`` is ``solve``, ``relax``, ``rows`` (a relaxation with all starts) or a policy's name.
+    """
     instance: Instance = generate("mixed-long-short", 0, n=n, **FAMILIES[family])
     if n > WARM_UP:
-        # Loops are compiled, or loaded, outside the clock.
+        # A first run compiles or loads compiled loops, so that this time is not measured.
         measure(family, WARM_UP, method, time_limit)
     begun, found = time.process_time(), dict[str, Any]()
     if method == "solve":
@@ -59,7 +62,7 @@ def measure(family: str, n: int, method: str, time_limit: float) -> dict[str, An
 
 
 def in_child(*given: Any) -> dict[str, Any]:
-    """Measure in a process of its own, because peak memory is that of a process."""
+    """Call `measure` in a new process, because peak memory can be read only for a whole process."""
     command = [sys.executable, __file__, CHILD, json.dumps(given)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode == 0:
@@ -83,7 +86,10 @@ def benchmark(
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds per row.")] = 60,
     out: Annotated[Path | None, typer.Option(help="Write the rows: .csv.")] = None,
 ) -> None:
-    """Measure each method on each family at each size, and how its time and memory grow."""
+    """Measure each method on each family of instances at each size.
+
+    Then fit how time and memory grow with the number of requests.
+    """
     check_output(out, (".csv",))
     for name in family or ():
         if name not in FAMILIES:

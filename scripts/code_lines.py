@@ -1,6 +1,6 @@
-"""Count code lines by folder and words of pages; fail above the budget in pyproject.toml.
+"""Count code lines by folder and words of pages. Fail if a budget in pyproject.toml is exceeded.
 
-A code line carries a token that is not part of a docstring or a comment.
+A code line has a token that is not part of a docstring or a comment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 
 def code_lines(text: str) -> int:
-    """Count the lines of a Python source that carry code."""
+    """Count the lines of a Python source that have code."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     spans = [(t.start[0], t.end[0]) for t in tokens if t.type not in NO_CODE and t.string]
     lines = {line for first, last in spans for line in range(first, last + 1)}
@@ -32,7 +32,10 @@ def code_lines(text: str) -> int:
 
 
 def counts(root: Path = ROOT) -> dict[str, int]:
-    """Count the files of a checkout that git tracks or could track."""
+    """Return the code lines of each folder, and the words of pages, in a checkout.
+
+    Files that git ignores are left out.
+    """
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py", "docs/*.md"]
     names = subprocess.run(listing, cwd=root, capture_output=True, text=True, check=True).stdout
     found = dict.fromkeys((*PACKAGES, "packages", "scripts", "tests", "words"), 0)

@@ -1,4 +1,4 @@
-"""Lengths of conversations, taken out of the files of the data set, for `reproduce --lengths`."""
+"""Write the lengths of a data set of conversations to a file for `reproduce --lengths`."""
 
 from __future__ import annotations
 
@@ -16,58 +16,60 @@ from instances.logs.records import LONGEST_RECORD
 from online.commands.console import check_output, fail, run, say, writing
 
 PARQUET = b"PAR1"
-"""How such a file begins."""
+"""First four bytes of a Parquet file."""
 
 Counter = Callable[[str], int]
-"""From a text to its length."""
+"""Function that returns the length of a text."""
 
 
 def words(text: str) -> int:
-    """Words, as the papers count them: what white space separates."""
+    """Return the number of words of a text, which white space separates, as the papers count."""
     return len(text.split())
 
 
 def tokens_of(tokenizer: Path) -> Counter:
-    """Tokens of a tokenizer in the format of the package tokenizers, ``tokenizer.json``.
+    """Return a function that counts the tokens of a text by a file ``tokenizer.json``.
+
+    The format of the file is that of the package tokenizers.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        It is no tokenizer, or the package is not installed.
+        The file is not a tokenizer, or the package is not installed.
     """
     package = _needed("tokenizers", tokenizer, "counting tokens")
     text = tokenizer.read_bytes()
     try:
         encode = package.Tokenizer.from_buffer(text).encode
     except ValueError as error:
-        raise FileFormatError(tokenizer, f"is no tokenizer: {error}") from None
+        raise FileFormatError(tokenizer, f"is not a tokenizer: {error}") from None
     return lambda content: len(encode(content, add_special_tokens=False).ids)
 
 
 def first_exchanges(
     path: Path, count: Counter, language: str | None = None
 ) -> Iterator[tuple[int, int] | None]:
-    """Lengths of the first question and its answer, conversation by conversation.
+    """Yield, for each conversation, the lengths of its first question and of the answer.
 
-    None for a conversation that has none, or where one of the two is empty.
+    Yield None if the conversation has no question and answer, or if one of them is empty.
 
     Parameters
     ----------
     path : Path
-        JSON lines or parquet.
+        File of conversations: JSON lines or Parquet.
     count : Counter
-        What a length is.
+        Function that returns the length of a text.
     language : str, optional
-        Only conversations of it, e.g. ``"English"``.
+        Include only conversations in this language, such as ``"English"``.
 
     Raises
     ------
     OSError
-        It cannot be read.
+        The file cannot be read.
     FileFormatError
-        A record is not of that form, or it is parquet and the package that reads it not installed.
+        A record has another form. Or the file is Parquet, and the package to read it is missing.
     """
     for number, record in _records(path):
         if not isinstance(record, dict) or not isinstance(record.get("conversation"), list):
@@ -146,9 +148,9 @@ def conversation_lengths(
         str | None, typer.Option(help="Only conversations of this language, as 'English'.")
     ] = None,
 ) -> None:
-    """Count the first question and its answer of every conversation.
+    """Count the lengths of the first question and its answer in every conversation.
 
-    The CSV holds two numbers a conversation and nothing else of it.
+    The CSV file has these two numbers for each conversation, and nothing else.
     """
     check_output(out, (".csv",))
     unit, count = ("words", words) if tokenizer is None else ("tokens", tokens_of(tokenizer))

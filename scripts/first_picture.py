@@ -1,4 +1,4 @@
-"""Draw the README's picture: a policy above the best possible, for light and for dark pages."""
+"""Draw the picture of the README: a policy and the optimum, for light and for dark pages."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from online.commands.console import run
 from online.pictures import style
 
 SOURCE = {"seed": 0, "n": 12}
-"""The first twelve requests that ``uniform`` draws: those of the README's command."""
+"""The instance: twelve requests of the generator ``uniform``, as in the command of the README."""
 PAPERS = {"light": ("#ffffff", "#1f2328", "#c1121f"), "dark": ("#0d1117", "#e6edf3", "#ff7b72")}
-"""Colours of the paper, the ink and the line at the memory limit."""
+"""Colours of the background, the text and the line at the memory limit."""
 
 
 def draw(paper: str) -> Any:
-    """Draw first come, first served above the optimum, and return the figure.
+    """Draw a run of first come, first served, and below it the optimum. Return the figure.
 
     Parameters
     ----------
     paper : str
-        ``light`` or ``dark``.
+        The kind of page, ``light`` or ``dark``.
     """
     instance = generate("uniform", **SOURCE)
     policy, optimum = online.simulate(instance, "fcfs"), hindsight.solve(instance)
@@ -55,7 +55,7 @@ def draw(paper: str) -> Any:
 
 
 def _recolour(ax: Any, background: str, ink: str, limit: str) -> None:
-    """Exchange the colours of everything but the bands and the ids in them."""
+    """Set the colours of background, text and limit. Bands and the ids in them stay as they are."""
     exchange = {style.INK: ink, style.LIMIT: limit}
     ax.set_facecolor(background)
     ax.tick_params(colors=ink, which="both")

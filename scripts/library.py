@@ -1,4 +1,7 @@
-"""Verify and improve the records of the library; score policies, and write the page's files."""
+"""Verify or improve the records of the library, score policies, and write files for its page.
+
+A record has the best known bounds on the optimum of an instance.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ from studies.library.scores import play, scores_csv
 
 PAGE, TRIALS = ROOT / "docs" / "library", ROOT / "results" / "library.jsonl"
 LEAST_SLICE, SOLVING_SHARE = 5.0, 0.7
-"""Seconds below which an attempt does hardly more than begin. Share of the time of an attempt that
-the solve gets. The rest is for the certificate."""
+"""LEAST_SLICE: least seconds of an attempt, since less hardly suffices to begin. SOLVING_SHARE: the
+share of an attempt's time for the solve. The rest is for the certificate."""
 
 
 class Action(StrEnum):
@@ -51,12 +54,14 @@ def main(
     time_limit: Annotated[float, typer.Option(min=1, help="improve: seconds in total.")] = 60.0,
     jobs: Annotated[int, typer.Option(min=1, help="improve, score: processes.")] = 1,
 ) -> int:
-    """Verify records, or spend a given time on the widest gaps.
+    """Verify or improve records of the library, or measure policies on it.
 
-    An improved record is written at once: after a kill the next run continues. Ctrl-C ends the
-    running attempts and keeps what they found. Exit status 1 if something is refused or fails.
-    score runs every policy on every instance, which takes hours, and writes the scores of
-    docs/library; the next run continues. summary writes its figure and its table of instances.
+    verify checks records. improve spends a given time on the records with the widest gaps. It
+    writes an improved record at once, so that after a kill the next run continues. Ctrl-C ends the
+    running attempts and keeps their results. score runs every policy on every instance, which takes
+    hours, and writes the scores to docs/library. After an interruption the next run continues.
+    summary writes the figure of gaps and the table of instances to docs/library. The exit status is
+    1 if a record is refused or an attempt fails.
     """
     if action is Action.SUMMARY:
         write_library_summary(PAGE)
@@ -88,11 +93,12 @@ def main(
 def improve(
     entries: Iterable[LibraryEntry], store: RecordStore, seconds: float, jobs: int = 1
 ) -> Iterator[tuple[Record | None, Record] | str]:
-    """Improve the records with the widest gaps; yield each before and after, or a failure.
+    """Try to improve the records with the widest gaps.
 
-    Records tried least come first, of these the widest gap, of these the smallest instance. Each
-    gets an equal share of the time, but at least `LEAST_SLICE`: if there are too many, the last
-    ones are left out.
+    Yield (record before, record after) of each improved record, or a text for each failure. Records
+    with the fewest earlier attempts come first. Of these the one with the widest gap comes first,
+    and of equal gaps the smallest instance. Each gets an equal share of the time, but at least
+    `LEAST_SLICE`. If there are too many records for this, the last ones are left out.
     """
     turns = []
     for entry in entries:
@@ -117,7 +123,7 @@ def improve(
             try:
                 finished = wait(running, return_when=FIRST_COMPLETED).done
             except KeyboardInterrupt:
-                # It has ended the solves in the other processes too.
+                # Ctrl-C has also ended the solves in the other processes, so wait for them.
                 stopped, finished = True, wait(running).done
             for task in finished:
                 entry = library()[running.pop(task)]
@@ -129,9 +135,10 @@ def improve(
 
 
 def _attempt(name: str, folder: Path, seconds: float) -> tuple[Record, bytes | None]:
-    """Return a record of a solve from the known schedule, and the certificate of its bound.
+    """Solve an instance from its known schedule. Return the new record, and its certificate if any.
 
-    The seed of the solve is the number of earlier attempts on this record.
+    The certificate proves the lower bound. The seed of the solve is the number of earlier attempts
+    on this record.
     """
     entry = library()[name]
     known, clock = RecordStore(folder).record(entry), Clock(seconds)

@@ -1,7 +1,7 @@
 """Add instances to a set of the library.
 
-A published name keeps its instance, so that a name that is taken is refused. Other sets are as they
-were drawn: a file has the recipe of each instance, or its requests.
+The instance of a published name never changes, so a name that exists is refused. The file of a set
+has the generator and the parameters of each instance, or its requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from online.commands.console import run, say, writing
 
 
 def entry(name: str, problem: Instance | Workload, goal: str) -> dict[str, Any]:
-    """Return an instance as the file of a set has it, with its requests."""
+    """Return the entry of an instance, with its requests, for the file of a set."""
     found: dict[str, Any] = {"name": name, "n": len(problem)}
     if goal != "total_latency":
         found["goal"] = goal
@@ -47,7 +47,7 @@ def add(
     goal: Annotated[str, typer.Option(help="What their records bound.")] = "total_latency",
     folder: Annotated[Path, typer.Option(help="Folder of sets.")] = FOLDER / "sets",
 ) -> None:
-    """Add the instances of files to a set; SET-FILE-nN is the name of an instance."""
+    """Add the instances of files to a set, under names of the form SET-FILE-nN."""
     path = folder / f"{set_name}.json"
     head = json.loads(path.read_text("utf-8"))
     entries = head.pop("entries")

@@ -1,7 +1,7 @@
-"""Change one token of a room at a time and show which test suites notice.
+"""Change one token of a room at a time, and show which test suites fail.
 
-A room is a folder or a file. The changes are made in a temporary copy of the checkout. A suite is
-one argument of pytest or several joined by '+':
+A room is a folder or a file. Such a change is a mutant. It is made in a temporary copy of the
+checkout. A suite is one argument of pytest, or several joined by '+':
 
     python scripts/mutants.py online/routers --suite tests/test_policies.py --suite tests/online
 
@@ -35,18 +35,18 @@ import typer
 ROOT = Path(__file__).resolve().parent.parent
 TRACKED = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
 PRELOADED = ("_pytest", "hypothesis", "networkx", "numba", "pyomo.environ", "scipy.optimize")
-"""Imported once for all suites; nothing of the checkout is among them."""
+"""Modules that are imported once for all suites. None of them is from the checkout."""
 MEMORY = 8 * 2**30
 
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "//": "*"}
 SWAPS |= {"min": "max", "max": "min", "and": "or", "or": "and", "True": "False", "False": "True"}
 SWAPS |= {"0": "1", "1": "2", "2": "3", "if": "if not"}
 BINARY = {"+": "-", "-": "+", "*": "+"}
-"""Replaced only behind an operand."""
+"""Replacements of operators that may also be signs. They are made only behind an operand."""
 
 
 class Mutant(NamedTuple):
-    """One token of a file and its replacement."""
+    """A change of a file: the place of one token, the token, and its replacement."""
 
     file: str
     line: int
@@ -63,7 +63,7 @@ class Mutant(NamedTuple):
 
 
 def _left_alone(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """Yield imports, raised errors, annotations and decorators."""
+    """Yield the nodes in which no token is replaced: imports, raises, annotations, decorators."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Raise):
             yield node
@@ -90,7 +90,7 @@ def mutants_of(file: str, text: str) -> Iterator[Mutant]:
 
 
 def copy_checkout(copy: Path) -> None:
-    """Copy the files that git tracks or could track, and the compiled loops."""
+    """Copy the files of the checkout that git does not ignore, and the compiled loops."""
     names = subprocess.run(TRACKED, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     loops = [str(path.relative_to(ROOT)) for path in ROOT.glob("hindsight/**/*.nb[ic]")]
     for name in filter(lambda name: (ROOT / name).is_file(), [*names.splitlines(), *loops]):
@@ -99,7 +99,7 @@ def copy_checkout(copy: Path) -> None:
 
 
 def write(copy: Path, file: str, text: str) -> None:
-    """Write a source file and remove what was compiled of it."""
+    """Write a source file, and remove files compiled from it."""
     path = copy / file
     path.write_text(text, encoding="utf-8")
     for stale in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
@@ -110,7 +110,10 @@ def write(copy: Path, file: str, text: str) -> None:
 
 
 def run(copy: Path, suite: str, limit: float) -> str:
-    """Run a suite in a fork; return the first failure, "hang", or an empty string."""
+    """Run a suite in a forked process. Return the first failure, or "hang" after ``limit`` seconds.
+
+    The result is an empty string if all tests pass.
+    """
     log, began = copy / "suite.log", time.monotonic()
     child = os.fork()
     if child == 0:

@@ -1,11 +1,11 @@
-"""Schedulers of vLLM that record rounds with their seconds: classes that vLLM takes by name.
+"""Schedulers for vLLM that record rounds with their seconds. vLLM loads them by class name.
 
 ``PYTHONPATH=scripts vllm serve MODEL --scheduler-cls record_vllm_rounds.RecordingScheduler
 --additional-config '{"rounds": "rounds.csv"}'``
 
-`RecordingScheduler` is vLLM's own scheduler, `RecordingPolicyScheduler` the one that a policy
-leads. The file is one that `Measurements.read` takes, and so ``--batch-time rounds.csv``. A file
-that cannot be written any more is closed, and the server goes on.
+`RecordingScheduler` is vLLM's own scheduler with recording. `RecordingPolicyScheduler` is the one
+in which a policy decides. `Measurements.read` and the option ``--batch-time rounds.csv`` can read
+the file. If the file can no longer be written, it is closed, and the server continues.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ def work_of(requests: Iterable[tuple[int, int]]) -> tuple[int, int, int, int]:
     Parameters
     ----------
     requests : Iterable[tuple[int, int]]
-        Tokens of each that are processed in the round, and before it.
+        For each request, its tokens processed in the round, and its tokens processed before.
 
     Returns
     -------
     tuple[int, int, int, int]
-        Requests that decode; prompt tokens, squares and products: see `Measurements`.
+        Number of requests that decode, number of prompt tokens, and the sums ``prompt_squares`` and
+        ``prompt_past`` of `Measurements`.
     """
     decodes = prompts = squares = past = 0
     for tokens, before in requests:
@@ -46,15 +47,15 @@ def work_of(requests: Iterable[tuple[int, int]]) -> tuple[int, int, int, int]:
 
 
 class RoundsFile:
-    """Rounds of an engine with their seconds.
+    """CSV file of the rounds of an engine with their seconds.
 
-    A round lasts from the results of the one before it to its own; if the engine was idle before
-    it, from when it was planned.
+    A round begins when the results of the round before it are there. If the engine was idle before,
+    it begins when it is planned. It ends when its own results are there.
 
     Parameters
     ----------
     path : str
-        The CSV file.
+        Path of the file.
 
     Raises
     ------
@@ -66,22 +67,22 @@ class RoundsFile:
         self._lines = Lines(path)
         self._lines.write(",".join((*COLUMNS, *FURTHER_COLUMNS)))
         self._since: float | None = None
-        # By what tells a step: rounds that have been planned and not been run.
+        # Rounds that were planned and have no results yet, by the key of their step.
         self._planned: dict[int, tuple[int, ...]] = {}
 
     def plan(self, key: int, work: Sequence[tuple[int, int]], kv_tokens: int, now: float) -> None:
-        """Note a round.
+        """Note a planned round.
 
         Parameters
         ----------
         key : int
-            What tells it in `finish`.
+            Number by which `finish` finds the round.
         work : Sequence[tuple[int, int]]
-            As in `work_of`; empty if the engine waits.
+            Argument of `work_of`. Empty if the engine waits.
         kv_tokens : int
-            Tokens stored by the end of it.
+            Tokens stored at the end of the round.
         now : float
-            The clock when planning began, seconds.
+            The clock when planning began, in seconds.
         """
         if work:
             self._since = now if self._since is None else self._since
@@ -91,7 +92,7 @@ class RoundsFile:
             self._since = None
 
     def finish(self, key: int, now: float, *, is_last: bool) -> None:
-        """Write a round whose results are there; ``is_last`` if the engine is idle now."""
+        """Write a round whose results are there. ``is_last`` says that the engine is now idle."""
         row = self._planned.pop(key, None)
         if row is None or self._since is None:
             return
@@ -101,7 +102,7 @@ class RoundsFile:
 
 
 class _Recording:
-    """Writes down what every step of a scheduler did, and how long it took."""
+    """Base class of schedulers that record the work and the seconds of every step."""
 
     running: list[Any]
     requests: dict[str, Any]
@@ -111,10 +112,10 @@ class _Recording:
         self._rounds = RoundsFile(vllm_config.additional_config["rounds"])
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        """Plan a step."""
+        """Plan a step as the scheduler does, and note it."""
         begun = time.monotonic()
         output = super().schedule(*args, **kwargs)  # type: ignore[misc]
-        # What is processed in this step is counted as computed already.
+        # vLLM already counts the tokens of this step as computed, so subtract them.
         steps = output.num_scheduled_tokens.items()
         work = [(n, self.requests[name].num_computed_tokens - n) for name, n in steps]
         stored = sum(request.num_computed_tokens for request in self.running)
@@ -122,7 +123,7 @@ class _Recording:
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
-        """Take the results of a step."""
+        """Process the results of a step as the scheduler does, and write its round."""
         update = super().update_from_output  # type: ignore[misc]
         result = update(scheduler_output, model_runner_output)
         is_last = not self.has_unfinished_requests()  # type: ignore[attr-defined]
@@ -131,8 +132,8 @@ class _Recording:
 
 
 class RecordingScheduler(_Recording, AsyncScheduler):  # type: ignore[misc]
-    """vLLM's own scheduler, recorded."""
+    """vLLM's own scheduler, with recording of its rounds."""
 
 
 class RecordingPolicyScheduler(_Recording, PolicyScheduler):
-    """vLLM's scheduler led by a policy, recorded."""
+    """vLLM's scheduler in which a policy decides, with recording of its rounds."""

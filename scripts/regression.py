@@ -1,7 +1,7 @@
 """Compare two checkouts by the intervals of 40 library solves, on the processor's clock.
 
 The time limit of each solve counts processor seconds of its process, so a busy machine does not
-change the result. Run it in each checkout, then compare the two files:
+change the result. Run this script in each checkout, then compare the two files:
 
     python scripts/regression.py run before.json
     python scripts/regression.py run after.json
@@ -27,13 +27,13 @@ from hindsight.runtime import clock
 from instances import LibraryEntry
 
 FEWER = ("j25-m1-published", "j25-m2-published", "worst", "reduction", "azure-code")
-"""Sets that give two instances; the others give three."""
+"""Sets of which the sample has two instances. It has three of every other set."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
 def sample(count: int) -> list[LibraryEntry]:
-    """Choose instances evenly over the sizes of every set, at most ``count`` in all."""
+    """Choose library instances evenly over the sizes of every set, at most ``count`` in all."""
     chosen = []
     for one in instances.library().sets:
         ordered = sorted(one, key=lambda entry: (entry.n, entry.name))
@@ -43,7 +43,7 @@ def sample(count: int) -> list[LibraryEntry]:
 
 
 def solve(entry: LibraryEntry, seconds: float, seed: int) -> dict[str, Any]:
-    """Solve one instance for its goal and return the interval in the unit of the goal."""
+    """Solve a library instance for its goal. Return a row with the bounds, in the goal's unit."""
     options: dict[str, Any] = {"time_limit": seconds, "threads": 1, "seed": seed, "progress": False}
     result = hindsight.solve(entry.instance, **solving_goal(entry), **options)
     bounds = (result.lower_bound, result.upper_bound, result.certified_lower_bound)
@@ -58,7 +58,7 @@ def _number(value: Any) -> float | int | None:
 
 
 def _gap(row: dict[str, Any]) -> float:
-    """Return (upper - lower) / upper in percent; 100 without an interval."""
+    """Return the gap (upper - lower) / upper of a row in percent. It is 100 without bounds."""
     lower, upper = row.get("lower"), row.get("upper")
     if lower is None or upper is None:
         return 100.0
@@ -73,8 +73,8 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of each solve.")] = 0,
     only: Annotated[str, typer.Option(help="Solve the instances of this pattern alone.")] = "",
 ) -> None:
-    """Solve the sample and write one row for each instance, continuing a file that is there."""
-    # Every time limit of the package is read from this module.
+    """Solve the sample, and write a row for each instance. Rows already in the file are kept."""
+    # All time limits of the package use the clock of this module. Replace it by the processor's.
     vars(clock)["time"] = SimpleNamespace(**{**vars(time), "monotonic": time.process_time})
     rows = json.loads(out.read_text()) if out.exists() else []
     known = {row["name"] for row in rows}
@@ -102,7 +102,7 @@ def _differences(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any
 
 @app.command()
 def compare(before: Path, after: Path) -> None:
-    """Print lost and new proofs, mean gaps by set, and whether the second file is no worse."""
+    """Print lost and new proofs, and mean gaps by set. Exit with status 1 if AFTER is worse."""
     pairs = list(_differences(json.loads(before.read_text()), json.loads(after.read_text())))
     sets: dict[str, list[tuple[float, float]]] = {}
     lost = 0

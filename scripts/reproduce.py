@@ -1,4 +1,4 @@
-"""Measure tables and figures of the papers again: data, picture and verdict of each."""
+"""Measure tables and figures of the papers again, with data, a picture and a verdict for each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def reproduce(  # noqa: PLR0913
 ) -> None:
     """Measure tables and figures of the papers again.
 
-    Each prints one line: the claim of the paper, the verdict, and what holds and fails.
+    For each, one line is printed: the claim of the paper, the verdict, and the parts of the claim
+    that hold or fail.
     """
     known = reproduction.figures()
     if show_list:
@@ -95,7 +96,7 @@ def overrides(
     *,
     quick: bool,
 ) -> list[Given]:
-    """Return the conditions of the options: one run of each figure for each of them."""
+    """Return the conditions that the options give. Each figure runs once under each of them."""
     given: Given = {}
     for option in lengths:
         name, value = pair(option, "--lengths", "DATA=FILE.csv")
@@ -121,7 +122,10 @@ def overrides(
 
 
 def pair(option: str, name: str, form: str) -> tuple[str, str]:
-    """Return both sides of an option."""
+    """Return the texts before and after "=" in ``option``, the value of the option ``name``.
+
+    ``form`` is the form of the value, for the message.
+    """
     left, sign, right = option.partition("=")
     if not (left and sign and right):
         fail(f"{name} {option}: is not of the form {form}")
@@ -129,7 +133,7 @@ def pair(option: str, name: str, form: str) -> tuple[str, str]:
 
 
 def write_page(page: Path, folder: Path) -> None:
-    """Write a page of the verdicts in ``folder``, with links relative to the page."""
+    """Write a page with the verdicts in ``folder``. Its links are relative to the page."""
     if not folder.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(folder))
     records = reproduction.read_records(folder)

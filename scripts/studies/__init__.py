@@ -1,1 +1,1 @@
-"""Applications of everything else; only the command lines import them."""
+"""Studies that use the packages. Only the scripts and the pages of docs/ import them."""

@@ -1,4 +1,4 @@
-"""Growth of a ratio: exponents of power laws with confidence intervals."""
+"""Fit the growth of a number: exponents of power laws, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from instances.validation import as_number
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """values ~ size^exponent.
+    """A fitted power law: values grow like size^exponent.
 
     Attributes
     ----------
     exponent : float
         Least-squares slope on logarithmic scales.
     low, high : float
-        Its confidence interval from the residuals (Student's t). Where the values are not random it
-        tells how far they are from the law fitted, not a probability.
+        Confidence interval of the exponent from the residuals (Student's t). If the values are not
+        random, it has no probability, but shows how far the values are from the fitted law.
     points : int
         Number of sizes.
     corrected : bool
-        Whether a term for small sizes was fitted too.
+        Whether a term that corrects for small sizes was fitted too.
     """
 
     exponent: float
@@ -35,7 +35,7 @@ class PowerLaw:
     corrected: bool
 
     def contains(self, exponent: float) -> bool:
-        """Tell whether ``exponent`` is in the interval."""
+        """Return whether ``exponent`` is in the confidence interval."""
         return self.low <= exponent <= self.high
 
     def __str__(self) -> str:
@@ -54,19 +54,19 @@ def fit_power_law(
     Parameters
     ----------
     sizes, values : Sequence[float]
-        Positive, of equal length, shape (k,).
+        Positive numbers, shape (k,) each.
     corrected : bool, default False
         Add d / sqrt(size) to the right-hand side. A ratio (A M^b + B) / (C + D / sqrt(M)) with b >=
-        1/2 bends on logarithmic scales by terms of that order, and a straight line through it is
-        biased however small its residuals are.
+        1/2 is not straight on logarithmic scales, because of terms of this order. The slope of a
+        straight line through it is biased, even if its residuals are small.
     confidence : float, default 0.95
-        Of the interval.
+        Confidence of the interval.
 
     Raises
     ------
     InvalidValueError
-        Fewer points than one more than there are coefficients, a size or value that is not
-        positive, or a confidence outside (0, 1).
+        There are too few different sizes for the number of coefficients, a size or value is not
+        positive, or the confidence is outside (0, 1).
     """
     from scipy import stats
 

@@ -1,4 +1,4 @@
-"""Tables that pages of docs/ have on the site only: made from records."""
+"""Tables that are made from records when the site is built, for pages of docs/."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from studies.reproduction import VARIATIONS, read_records, reproduction_tables
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TABLES_HERE = "<!-- made when the site is built -->"
-"""Stands in a page where its tables follow on the site."""
+"""Mark in a page of docs/ at the place where the site has the tables."""
 
 
 def _reproductions() -> str:
@@ -23,4 +23,4 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "library.md": lambda: measured_library_tables(DOCS / "library"),
     "reproduction.md": _reproductions,
 }
-"""What makes the tables of a page, by its name below docs/."""
+"""Functions that make the tables of a page, by path of the page in docs/."""

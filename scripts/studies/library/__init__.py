@@ -1,1 +1,1 @@
-"""The page of the library: its sets, gaps and leaderboard."""
+"""The page of the library of instances: its sets, gaps, and ratios of policies."""

@@ -1,4 +1,4 @@
-"""Gaps of the library's records over the number of requests, drawn."""
+"""Picture of the gaps of the library's records over the number of requests."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from .summary import Known
 
 FIRST_PANEL = ("j25-m1", "j25-m2", "w25", "c25", "adversary", "worst")
 LINEAR = 0.1
-"""Per cent below which the axis is linear, so that what is closed is on it."""
+"""Gap in per cent below which the axis is linear and not logarithmic, so that it includes 0."""
 
 
 def series(set_name: str) -> str:
-    """Return the series of a set: sets of one origin are drawn alike."""
+    """Return the label under which a set is drawn. Sets of the same origin have the same label."""
     for suffix in ("-published", "-code", "-conv"):
         set_name = set_name.removesuffix(suffix)
     return set_name
 
 
 def gap_figure(known: Known) -> Any:
-    """Two panels, the papers' sets and the others; closed instances lie on the lowest line."""
+    """Draw the gaps in two panels, for the sets of papers and for the other sets.
+
+    Instances with gap 0 are on the lowest line.
+    """
     points: dict[str, tuple[list[int], list[float]]] = {}
     for entry in known.library:
         sizes, gaps = points.setdefault(series(entry.set), ([], []))

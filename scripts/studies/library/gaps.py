@@ -1,4 +1,4 @@
-"""Gaps of the library's records that are still open."""
+"""Gaps of the library's open records, whose bounds do not meet."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from instances import Record
 
 
 def open_gaps(records: Sequence[Record]) -> list[float]:
-    """Return the gaps of the records that are not closed."""
+    """Return the gaps of the open records. In a closed record both bounds are equal."""
     return [record.gap for record in records if record.status == "open"]
 
 
 def median_gap(records: Sequence[Record], none: str = "-") -> str:
-    """Return the median gap of the open records in per cent, or ``none``."""
+    """Return the median gap of the open records in per cent, or ``none`` if there are none."""
     gaps = open_gaps(records)
     return percent(statistics.median(gaps), ".2f") if gaps else none

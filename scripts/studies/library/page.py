@@ -1,4 +1,4 @@
-"""Tables of docs/library.md: its sets, what is known of them, and every policy on them."""
+"""Tables of docs/library.md: the sets, the bounds on their optima, and the ratios of policies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .standings import beaten, leaderboard_tables, standings, without_ratio
 from .summary import Known, instances_csv, sets_table, sizes_table, sources
 
 SCORES = "leaderboard.csv"
-"""File of measurements in the folder beside the page."""
+"""File with the scores of policies, in a folder next to the page."""
 INSTANCES, FIGURE = "instances.csv", "gaps"
-"""Files that `write_library_summary` makes there."""
+"""Names of the files that `write_library_summary` writes to this folder."""
 
 SETS = """## The sets
 
@@ -79,16 +79,16 @@ scripts/library.py score` runs them again.
 
 
 def library_tables(known: Known, scores: Sequence[Score], folder: str = "library") -> str:
-    """Sets, gaps and policies as Markdown, to stand below the head of a page.
+    """Return the tables of sets, gaps and policies as Markdown, for the end of a page.
 
     Parameters
     ----------
     known : Known
         The library and its records.
     scores : Sequence[Score]
-        What policies came to.
+        Scores of policies on instances.
     folder : str, default "library"
-        Of figures and data, relative to the page.
+        Folder of figures and data, relative to the page.
     """
     parts = [
         _sets(known),
@@ -103,19 +103,19 @@ def library_tables(known: Known, scores: Sequence[Score], folder: str = "library
 
 
 def measured_library_tables(folder: Path) -> str:
-    """`library_tables` of the records, and of what was measured in ``folder``.
+    """Return `library_tables` for the records of the library and the scores in ``folder``.
 
     Raises
     ------
     OSError, FileFormatError, InvalidValueError
-        A file of measurements cannot be read, or does not fit the records.
+        The file of scores cannot be read, or does not fit the records.
     """
     known = Known.of(instances.library(), RecordStore())
     return library_tables(known, read_scores(folder / SCORES, known.library), folder.name)
 
 
 def write_library_summary(folder: Path) -> None:
-    """Write the figure of gaps and the table of instances.
+    """Write the figure of gaps and the table of instances to ``folder``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Scores of each policy on each instance of the library, run as experiments and stored as CSV."""
+"""Scores of policies on instances of the library: total latency, for instance, stored as CSV."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from online.policy_interface.specs import AnyPolicy, PolicySpec, policy_specs
 from online.trials.intervals import Latency
 
 EXACT, INTERVAL = "exact lengths", "interval"
-"""What policies are told of output lengths: each, or the least and the largest of the instance."""
+"""Predictions that policies get: true lengths, or the instance's least to its largest length."""
 
 SEED = 0
-"""Of every random choice."""
+"""Seed of every random choice."""
 
 RELAXING = ("lp-swap", "sorted-lp")
 """Policies that solve a linear relaxation for every plan."""
 
 MOST_RELAXED = 30
-"""Requests beyond which these are not run: a plan would take from seconds to minutes."""
+"""Most requests of instances on which `RELAXING` run: with more, a plan may take minutes."""
 
 IN_BLOCKS = ("vllm",)
-"""Policies that keep their cache block by block."""
+"""Policies whose records have an entry for each block of memory."""
 
 MOST_BLOCKS = 1_000_000
-"""Blocks beyond which these are not run."""
+"""Most blocks of instances on which `IN_BLOCKS` run."""
 
 ORDER = "order"
 SHORTEST_FIRST = {ORDER: "shortest-output"}
-"""How a serving engine's queue is ordered beside first come, first served."""
+"""Order of an engine's queue in its second run. In its first run it is first come first served."""
 
 TOLD_INTERVALS = ("c25", "worst")
-"""Sets that are played a second time, lengths told as the interval they lie in."""
+"""Sets on which policies run a second time, with an interval as prediction of all lengths."""
 
 HEAD = ("instance", "told", "version", "digest")
 _FIGURE = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?")
@@ -56,18 +56,18 @@ class Score:
     Attributes
     ----------
     instance, digest : str
-        Name in the library, and content hash.
+        Name of the instance in the library, and its content hash.
     policy : str
-        Label.
+        Label of the policy.
     told : str
-        What it was told of output lengths: `EXACT` or `INTERVAL`.
+        Predictions of output lengths that the policy got: `EXACT` or `INTERVAL`.
     version : str
-        Of this package, when it ran.
+        Version of this package with which the policy ran.
     figure : int or Fraction or None
-        What the instance's goal asks for: total latency or makespan, in rounds or seconds, or late
-        requests.
+        Cost of the run by the goal of the instance: total latency or makespan, in rounds or
+        seconds, or the number of late requests.
     reason : str or None
-        Why there is none to be compared, in one line.
+        Why there is no cost that can be compared with the optimum, in one line.
     """
 
     instance: str
@@ -80,7 +80,7 @@ class Score:
 
 
 def scores_csv(scores: Sequence[Score]) -> str:
-    """Write a line for each instance and what was told, a column for each policy."""
+    """Return scores as CSV, with a line per instance and prediction, and a column per policy."""
     policies = sorted({score.policy for score in scores})
     lines: dict[tuple[str, str, str, str], dict[str, str]] = {}
     for score in scores:
@@ -101,21 +101,21 @@ def _cell(score: Score) -> str:
 
 
 def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
-    """Read what `scores_csv` wrote, of the instances that ``library`` has now.
+    """Read a file that `scores_csv` wrote, for instances that are in ``library``.
 
     Raises
     ------
     OSError
         The file cannot be read.
     FileFormatError
-        It is no such file, or of another instance than the library has by that name.
+        The file has another form, or the digest of an instance differs from that in the library.
     """
     try:
         head, *rows = [*csv.reader(io.StringIO(read_bytes(path).decode("utf-8")))] or [[]]
     except UnicodeDecodeError:
-        raise FileFormatError(path, "is no text") from None
+        raise FileFormatError(path, "is not text") from None
     except csv.Error as error:
-        raise FileFormatError(path, f"is no table: {error}") from None
+        raise FileFormatError(path, f"is not a table: {error}") from None
     if tuple(head[: len(HEAD)]) != HEAD:
         raise FileFormatError(path, f"does not begin with the columns {', '.join(HEAD)}")
     found: list[Score] = []
@@ -139,9 +139,9 @@ def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
 
 
 def registered(*, deadlines: bool = False) -> list[PolicySpec]:
-    """Return all registered policies; those that take an order shortest output first too.
+    """Return all registered policies, and again with shortest output first those with an ``order``.
 
-    Those that read deadlines are among them with ``deadlines``.
+    Policies that need a service level are included only if ``deadlines`` is True.
     """
     specs = policy_specs(None, deadlines=deadlines)
     ordered = [
@@ -160,9 +160,9 @@ def play(
     jobs: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[Score]:
-    """Run what the store lacks of every policy on every instance.
+    """Return the scores of policies on instances. Runs that the store lacks are made.
 
-    Policies that read deadlines run on instances with a service level only.
+    Policies that need a service level run only on instances that have one.
 
     Parameters
     ----------
@@ -171,16 +171,17 @@ def play(
     store : str or os.PathLike or None, default None
         File of trials, as `online.sweep` takes it.
     policies : Sequence[AnyPolicy] or None, default None
-        None takes `registered`.
+        The policies. None takes those of `registered`.
     jobs : int, default 1
-        Processes.
+        Number of processes.
     progress : Callable[[int, int], object] or None, default None
-        Called with finished and all tasks of each part.
+        Called with the numbers of finished and of all tasks, separately for each prediction.
 
     Returns
     -------
     list[Score]
-        By instance, then by predictions, then by policy; policies not run too, with the reason.
+        Scores in the order of instances, then predictions, then policies. A policy that was not run
+        has a score with the reason.
     """
     chosen = list(entries)
     deadlines = any(entry.level is not None for entry in chosen)
@@ -231,7 +232,7 @@ def _predictions(entry: LibraryEntry) -> tuple[str, ...]:
 
 
 def _not_run(spec: PolicySpec, entry: LibraryEntry) -> str | None:
-    """Say why a policy is not run on an instance; None where it is."""
+    """Return the reason why a policy is not run on an instance, or None if it is run."""
     if spec.name in RELAXING and entry.n > MOST_RELAXED:
         why = "it solves a relaxation for every plan"
         return f"not run with more than {MOST_RELAXED} requests: {why}"

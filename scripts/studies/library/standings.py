@@ -1,4 +1,4 @@
-"""Scores beside the records of the library: ratios as intervals, by policy and set, as tables."""
+"""Ratios of policies to the optima in the records of the library, as intervals in tables."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ COMPARED_WITH: Mapping[str, str] = {
     "seconds": "optimum in seconds",
     LATE: "most requests on time",
 }
-"""Name of the optimum by the goal of an instance."""
+"""Name of the optimum for tables, by the goal of an instance."""
 
 
 FIGURES = {"makespan": "makespan", LATE: "requests on time"}
-"""What is compared, where it is not total latency."""
+"""Name of the compared cost by the goal of an instance. For all other goals it is total latency."""
 
 ROUNDING = Fraction(1, 10**12)
-"""Share by which a record in seconds may lie above its schedule, for being a float."""
+"""Share by which a record in seconds may be above its schedule, because it is a rounded float."""
 
 DECIMALS = 3
 OVER_SETS = "mean of these"
-"""Heads the mean over all columns: a set counts as much as another, whatever its size."""
+"""Heading of the column with the mean over all sets. Each set counts once, whatever its size."""
 
 
 Reasons: TypeAlias = tuple[tuple[int, str, str], ...]
-"""(how often, status, reason) of scores without a ratio."""
+"""Reasons for scores without a ratio, each as (number of scores, status, reason)."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A policy on the instances of one set that have one goal.
+    """Ratios of a policy on those instances of a set that have the same goal.
 
     Attributes
     ----------
     set, goal, told, policy : str
-        What the instances have in common, and the policy's label.
+        The set, the goal, the predictions (`EXACT` or `INTERVAL`), and the label of the policy.
     instances, compared, proved : int
-        All; those with a ratio; those of them whose optimum is proved.
+        Number of instances, of those with a ratio, and of those with a proved optimum.
     mean_ratio, max_ratio : Interval
-        Mean and largest of the ratios: means, and maxima, of their ends.
+        Intervals of the mean and of the largest ratio: means and maxima of the ends.
     reasons : Reasons
-        Why instances have no ratio, see `count_alike`.
+        Why instances have no ratio (`count_alike`).
     """
 
     set: str
@@ -70,21 +70,21 @@ class Standing:
 
     @property
     def compared_with(self) -> str:
-        """Name of the optimum."""
+        """Name of the optimum by which costs are divided."""
         return COMPARED_WITH[self.goal]
 
     @property
     def column(self) -> str:
-        """Return its column among those of its goal."""
+        """Heading of the column of this standing in the table of its goal."""
         return self.set if self.told == EXACT else f"{self.set}, told an {self.told}"
 
 
 MOST_REASONS = 5
-"""Reasons of one policy that are counted apart."""
+"""Largest number of different reasons of a policy that are listed."""
 
 
 def count_alike(ended: Sequence[tuple[str, str]]) -> Reasons:
-    """Count statuses and reasons; reasons that differ in numbers only are alike."""
+    """Count equal pairs (status, reason). Reasons that differ only in numbers count as equal."""
     alike: dict[str, dict[str, list[str]]] = {}
     for status, reason in ended:
         alike.setdefault(status, {}).setdefault(re.sub(r"\d+", "0", reason), []).append(reason)
@@ -98,19 +98,20 @@ def count_alike(ended: Sequence[tuple[str, str]]) -> Reasons:
 
 
 Records: TypeAlias = Callable[[str], LibraryRecord | None]
-"""What is known of an instance, by its name."""
+"""Function that returns the record of an instance by its name, or None."""
 
 
 def standings(scores: Sequence[Score], library: Library, records: Records) -> list[Standing]:
-    """Compute the standing of each policy in each column, in the order of the scores.
+    """Return the standing of each policy on each set, in the order of the scores.
 
-    The optimum of an instance lies in the interval of its record, whose upper end is the best
-    policy's figure where that is below it: the run is a schedule too.
+    The optimum of an instance is in the interval of its record. If the best policy has a lower cost
+    than the upper end of this interval, its cost is taken as the upper end: its run is a schedule
+    too.
 
     Raises
     ------
     InvalidValueError
-        A policy is better than the record's lower bound allows: one of both is wrong.
+        The cost of a policy is below the lower bound of the record, so one of them is wrong.
     """
     optima = _optima(scores, records)
     groups: dict[tuple[str, str, str, str], list[Score]] = {}
@@ -135,7 +136,10 @@ def standings(scores: Sequence[Score], library: Library, records: Records) -> li
 
 
 def _ratio(entry: LibraryEntry, figure: Latency, optimum: Interval) -> Interval:
-    """Compare a figure with the optimum; of late requests, those on time, where more is better."""
+    """Return the ratio of a cost (``figure``) to the optimum.
+
+    For the goal of late requests it is the ratio of the requests on time, where more is better.
+    """
     if entry.level is None:
         return Interval.of_share(figure, optimum)
     most, least = (entry.n - Fraction(end or 0) for end in (optimum.lower, optimum.upper))
@@ -143,11 +147,11 @@ def _ratio(entry: LibraryEntry, figure: Latency, optimum: Interval) -> Interval:
 
 
 def beaten(scores: Sequence[Score], records: Records) -> list[str]:
-    """Name records that a policy's run is better than."""
+    """Return a text for each record that is worse than the run of some policy."""
     lines = []
     for name, (figure, policy) in _best(scores).items():
         upper = _ends(records(name)).upper
-        # A record in seconds is rounded up.
+        # A record in seconds is rounded up, so only a difference above ROUNDING counts.
         if upper is not None and figure < upper * (1 - ROUNDING):
             shown = f"{float(figure):.10g}, its record to {float(upper):.10g}"
             lines.append(f"{name}: {policy} comes to {shown}")
@@ -157,12 +161,12 @@ def beaten(scores: Sequence[Score], records: Records) -> list[str]:
 def _ends(record: LibraryRecord | None) -> Interval:
     if record is None:
         return Interval(None, None)
-    # Fraction takes a float of a record in seconds for what it is.
+    # A record in seconds has floats. Fraction converts them exactly.
     return Interval(Fraction(record.lower_bound), Fraction(record.upper_bound))
 
 
 def _best(scores: Sequence[Score]) -> dict[str, tuple[Latency, str]]:
-    """The least figure of each instance, and the first policy that comes to it."""
+    """Return, for each instance, the least cost of any policy, and the first policy with it."""
     best: dict[str, tuple[Latency, str]] = {}
     for score in scores:
         known = best.get(score.instance)
@@ -176,7 +180,7 @@ def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
     for name, (figure, policy) in _best(scores).items():
         known = _ends(records(name))
         if known.lower is not None and figure < known.lower:
-            reason = f"exceeds {figure}, which {policy} comes to"
+            reason = f"exceeds {figure}, the cost of policy {policy}"
             raise InvalidValueError(name, "lower_bound", known.lower, reason)
         upper = figure if known.upper is None else min(known.upper, figure)
         optima[name] = Interval.between(known.lower, upper)
@@ -184,11 +188,11 @@ def _optima(scores: Sequence[Score], records: Records) -> dict[str, Interval]:
 
 
 def leaderboard_tables(standings: Sequence[Standing]) -> list[Table]:
-    """Make a table for each optimum compared with and for what was told: a column for each set.
+    """Return a table for each optimum and each kind of predictions, with a column for each set.
 
-    Best first, by the lower end of the mean over all sets (of shares of the attainable the largest
-    first); policies that lack an instance of some set have no such mean, and stand below by how
-    many instances they have.
+    Rows are sorted by the lower end of the mean over all sets, the best policy first. The best has
+    the least ratio, or for requests on time the largest. A policy without a ratio on some instance
+    has no such mean. Such policies follow, sorted by their number of instances with a ratio.
     """
     kinds = sorted(
         {(one.goal, one.told) for one in standings},
@@ -208,7 +212,7 @@ def _table(own: Sequence[Standing], goal: str, told: str) -> Table:
         policy: _over_sets(list(found.values()), len(columns)) for policy, found in policies.items()
     }
 
-    # Shares of the attainable are better the larger they are.
+    # A larger share of requests on time is better, a larger ratio of other costs is worse.
     sign = -1 if goal == LATE else 1
 
     def rank(policy: str) -> tuple[bool, Fraction, int, str]:
@@ -235,7 +239,10 @@ def _table(own: Sequence[Standing], goal: str, told: str) -> Table:
 
 
 def _over_sets(found: Sequence[Standing], columns: int) -> Interval:
-    """Mean over all columns; unknown for a policy that lacks an instance of one of them."""
+    """Return the mean over ``columns`` sets of the policy's mean ratios.
+
+    It is unknown if the policy has no ratio on some instance of one of these sets.
+    """
     if len(found) < columns or any(one.compared < one.instances for one in found):
         return NOTHING
     return Interval.mean_of([one.mean_ratio for one in found])
@@ -249,7 +256,7 @@ def _cell(one: Standing) -> str:
 
 
 def without_ratio(standings: Sequence[Standing]) -> Table:
-    """List why instances have no ratio: a row for each policy and kind of reason."""
+    """Return a table of the reasons why instances have no ratio, by policy."""
     alike: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
     for one in standings:
         for count, _, reason in one.reasons:

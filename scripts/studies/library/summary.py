@@ -1,4 +1,4 @@
-"""The records of the library as tables: by set, by size, and each instance."""
+"""Tables of the records of the library: by set, by number of requests, and for each instance."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from studies.library.gaps import median_gap, open_gaps
 from .standings import COMPARED_WITH
 
 SIZES = ((1, 12), (13, 25), (26, 50), (51, 100), (101, 2000))
-"""First and last number of requests of a column."""
+"""Least and largest number of requests of each column."""
 
 COLUMN = ".2f"
-"""How gaps that stand below each other are written."""
+"""Format of gaps in a column."""
 
 INSTANCE_COLUMNS = (
     *("instance", "set", "n", "memory_limit", "goal", "batch_time", "lower_bound", "upper_bound"),
@@ -28,14 +28,14 @@ INSTANCE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Known:
-    """The library and what is known of each of its instances.
+    """The library of instances, with the record of each instance.
 
     Attributes
     ----------
     library : Library
         The instances.
     records : dict[str, Record]
-        By name; an instance without a record is not there.
+        Records by name of the instance. Instances without a record are left out.
     """
 
     library: Library
@@ -43,17 +43,17 @@ class Known:
 
     @classmethod
     def of(cls, library: Library, store: RecordStore) -> Known:
-        """Summarise the records of a store."""
+        """Return the library with the records of a store."""
         found = {entry.name: store.record(entry) for entry in library}
         return cls(library, {name: one for name, one in found.items() if one is not None})
 
     def of_entries(self, entries: Sequence[LibraryEntry]) -> list[Record]:
-        """Records of those that have one."""
+        """Return the records of these entries. Entries without a record are left out."""
         return [self.records[one.name] for one in entries if one.name in self.records]
 
 
 def sets_table(known: Known) -> Table:
-    """A row for each set."""
+    """Return a table with a row for each set: numbers of instances, of closed ones, and gaps."""
     columns = (
         *("set", "what", "compared with", "instances", "n", "closed"),
         *("median gap of the open", "widest"),
@@ -65,7 +65,7 @@ def sets_table(known: Known) -> Table:
 
 
 def sources(library: Library) -> list[str]:
-    """Describe the origin and licence of the sets, a line each."""
+    """Return lines with the origin and the licence of the sets. Equal ones share a line."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in library.sets:
         counts = Counter((entry.source, entry.licence) for entry in one.entries)
@@ -91,7 +91,10 @@ def _gap_cells(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def sizes_table(known: Known) -> Table:
-    """Closed of all, by set and number of requests, with the median gap of the open."""
+    """Return a table by set and number of requests, with numbers of closed and of all instances.
+
+    A cell also has the median gap of the open instances.
+    """
     columns = ("set", *(f"n {first} to {last}" for first, last in SIZES))
     rows = []
     for one in known.library.sets:
@@ -107,7 +110,7 @@ def sizes_table(known: Known) -> Table:
 
 
 def instances_csv(known: Known) -> str:
-    """A line for each instance; empty cells where nothing is known."""
+    """Return CSV with a line for each instance. Cells are empty if the instance has no record."""
     rows: list[tuple[object, ...]] = [INSTANCE_COLUMNS]
     for entry in known.library:
         what = (entry.name, entry.set, entry.n, entry.instance.memory_limit, entry.goal)

@@ -1,6 +1,6 @@
-"""Reproductions: every table and figure of the papers, each measured again by one command.
+"""Reproductions: measurements that repeat the tables and figures of the papers.
 
-`scripts/reproduce.py` runs them; docs/reproduction.md shows their records.
+`scripts/reproduce.py` runs them. docs/reproduction.md shows the results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Declarations of tables and figures of the papers, and the rule that makes verdicts."""
+"""Tables and figures of the papers, declared for repeated measurements with verdicts.
+
+A verdict says whether the measured numbers agree with the claim of the paper.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,20 @@ Result = TypeVar("Result")
 Verdict = Literal["reproduced", "in part", "not reproduced", "by construction"]
 
 ROOMS = tuple(map(str.lower, PAPERS))
-"""Subpackages that declare figures when they are imported, one for each paper."""
+"""Names of the subpackages, one for each paper. Importing one declares its figures."""
 
 VARIATIONS = "variations"
-"""Folder of the records of runs with one condition changed."""
+"""Name of the folder with the records of runs in which one condition was changed."""
 
 FACTOR = 2.0
-"""A slope, or a distance from 1, agrees with a paper's within this factor either way."""
+"""A slope, or a distance from 1, agrees with the paper if it differs at most by this factor."""
 
 MARGIN = 0.1
-"""Latencies that differ by less than this share count as equally good: batch times are a fit that
-is off by up to 12 %, and the differences the paper names are larger."""
+"""Latencies that differ by less than this share count as equally good. Batch times are a fit with
+errors of up to 12 %, and the differences that the paper states are larger."""
 
 SERVING = ("lengths", "batch-time", "memory")
-"""Conditions that a run on a machine has."""
+"""Names of the conditions of a run that can be changed."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,14 @@ class Setting:
     Attributes
     ----------
     quick : bool
-        Fewer seeds, requests or points, so that it takes seconds. The verdict is of that size.
+        Whether to use fewer seeds, requests or points, so that the measurement takes seconds. The
+        verdict is then of this size.
     jobs : int
-        Processes.
+        Number of processes.
     given : Given
-        Overrides, see `lengths.Given`.
+        Conditions that replace those of the paper (`lengths.Given`).
     results : Path or None
-        Store of trials against optima, so that a killed run continues.
+        Store of trials with their optima, so that a killed run continues.
     progress : Callable[[int, int], None] or None
         Called with the numbers of finished and of all tasks.
     """
@@ -66,7 +70,7 @@ class Setting:
     progress: Callable[[int, int], None] | None = None
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
-        """Return ``function`` of every task, in order, on ``jobs`` processes."""
+        """Return the result of ``function`` for each task, in order. ``jobs`` processes compute."""
         waiting, found = list(tasks), list[Result]()
         jobs = min(self.jobs, max(1, len(waiting)))
         for one in map(function, waiting) if jobs == 1 else in_order(function, waiting, jobs):
@@ -78,7 +82,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Statement:
-    """A part of a claim that is compared with numbers.
+    """A part of a paper's claim, and whether the measured numbers agree with it.
 
     Attributes
     ----------
@@ -87,7 +91,7 @@ class Statement:
     holds : bool
         Whether the numbers agree.
     by_construction : bool
-        Whether it could hardly have failed, because the paper's number is part of the input.
+        Whether the statement could hardly fail, because the paper's number is part of the input.
     """
 
     text: str
@@ -96,20 +100,21 @@ class Statement:
 
     @property
     def counts(self) -> bool:
-        """Return whether it counts for a verdict: agreement by construction does not."""
+        """Whether the statement counts for a verdict. If it holds by construction, it does not."""
         return not (self.holds and self.by_construction)
 
 
 def tally(statements: Sequence[Statement]) -> tuple[int, int]:
-    """Count the statements that count and hold, and those that count."""
+    """Return two numbers of statements: those that count and hold, and those that count."""
     counted = [one.holds for one in statements if one.counts]
     return sum(counted), len(counted)
 
 
 def verdict_of(statements: Sequence[Statement]) -> Verdict:
-    """Return "reproduced" if all statements hold, "in part" if at least half of them do.
+    """Return "reproduced" if all statements hold, "in part" if at least half of them hold.
 
-    What agrees by construction is not counted; if nothing else is stated, that is the verdict.
+    Statements that hold by construction are not counted. If there are no others, the verdict is
+    that the claim holds by construction.
     """
     held, counted = tally(statements)
     if not counted:
@@ -179,7 +184,7 @@ def figure(
     lengths: Mapping[str, int] | None = None,
     varies: tuple[str, ...] = (),
 ) -> None:
-    """Declare a figure, see `Figure`."""
+    """Declare a table or figure, with the attributes of `Figure`."""
     if name in _FIGURES:
         raise InvalidValueError(None, "name", name, "is declared already")
     _FIGURES[name] = Figure(name, claim, measure, lengths or {}, varies)
@@ -208,7 +213,7 @@ def find(name: str) -> Figure:
 
 @dataclass(frozen=True)
 class Record:
-    """Stored result of a figure besides its table and picture.
+    """Stored result of a measured figure, without its table and picture.
 
     Attributes
     ----------
@@ -247,19 +252,19 @@ class Record:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict by the present rule."""
+        """Verdict on the claim, by `verdict_of`."""
         return verdict_of(self.statements)
 
     @property
     def share(self) -> str:
-        """Return how many statements hold, e.g. ``"2 of 3 statements"``."""
+        """Text with the number of statements that hold, such as ``"2 of 3 statements"``."""
         held, counted = tally(self.statements)
         rest = len(self.statements) - counted
         return f"{held} of {counted} statements" + (f", {rest} by construction" if rest else "")
 
     @property
     def findings(self) -> str:
-        """Return what holds, what fails, and what agrees by construction."""
+        """Text with the statements that hold, that fail, and that hold by construction."""
         groups = {
             "Holds": [one.text for one in self.statements if one.holds and one.counts],
             "Fails": [one.text for one in self.statements if not one.holds],
@@ -269,7 +274,7 @@ class Record:
 
     @property
     def line(self) -> str:
-        """Return claim, verdict and statements in one line."""
+        """Claim, verdict and statements in one line of text."""
         title = f"[{self.paper}] {self.item}; the paper: {self.claim.rstrip('.')}"
         files = [text for text in self.lengths.values() if text != "synthetic"]
         used = f" Lengths: {'; '.join(files)}." if files else ""
@@ -285,7 +290,8 @@ def record(
 ) -> Record:
     """Write NAME.csv, NAME.png and, last, NAME.json into ``folder``.
 
-    With a varied condition write only variations/NAME--WHAT-VALUE.json.
+    If a condition was changed, write only variations/NAME--WHAT-VALUE.json, where WHAT is the name
+    of the condition.
     """
     base = Path(folder)
     changed = {name: value for name, value in setting.given.items() if name in SERVING}
@@ -316,7 +322,7 @@ def record(
 
 
 def _cell(value: Any) -> Any:
-    """Return a float with ten significant digits: beyond them processors differ."""
+    """Return a float with ten significant digits. Further digits differ between processors."""
     value = value.item() if hasattr(value, "item") else value
     return f"{value:.10g}" if isinstance(value, float) else value
 
@@ -327,7 +333,7 @@ def read_records(folder: Path) -> list[Record]:
     Raises
     ------
     OSError, FileFormatError
-        One cannot be read.
+        A record cannot be read.
     """
     found = []
     for path in sorted(folder.glob("*.json")):

@@ -1,4 +1,4 @@
-"""Conditions of a measurement that a reader can override, and where lengths come from."""
+"""Conditions of a measurement that a user can change, and sources of request lengths."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from instances.generators.synthetic_traces import (
 )
 
 Given: TypeAlias = Mapping[str, Any]
-"""Overrides by name: ``lmsys`` and ``arxiv`` (a `LengthFile`), ``lengths`` (the law of synthetic
-conversations), ``batch-time`` (text) and ``memory`` (tokens)."""
+"""Changed conditions by name: ``lmsys`` and ``arxiv`` (a `LengthFile`), ``lengths`` (name of the
+law of synthetic conversations), ``batch-time`` (text) and ``memory`` (tokens)."""
 
 DATA_SETS = {"lmsys": ("words", "tokens"), "arxiv": ("tokens",)}
 """LMSYS-Chat-1M and the arXiv summaries, with the units that their papers count in."""
@@ -40,17 +40,17 @@ COLUMNS = {
     ("num_prefill_tokens", "num_decode_tokens"): "tokens",
 }
 MACHINE = preset("llama-2-70b-2xa100")
-"""Batch times and M = 16,492 of [J25]."""
+"""Machine of [J25]: its batch time, and M = 16,492."""
 
 
 @dataclass(frozen=True)
 class LengthFile:
-    """A file of lengths with the columns of `COLUMNS`, known by its digest.
+    """A CSV file of request lengths with the columns of `COLUMNS`. Its digest identifies it.
 
     Attributes
     ----------
     path, unit, digest, rows : Path, str, str, int
-        The file, what it counts, SHA-256 of its bytes, and number of requests.
+        The file, its unit (words or tokens), the SHA-256 of its bytes, and its number of requests.
     """
 
     path: Path
@@ -104,7 +104,10 @@ def _read(path: Path) -> tuple[str, str, IntArray, IntArray]:
 
 
 def described(file: LengthFile | None) -> str:
-    """Return numbers of a reader's file for a record, without any row; or ``"synthetic"``."""
+    """Return a text that describes a file of lengths, or ``"synthetic"`` for None.
+
+    The text has numbers of the whole file and none of single requests.
+    """
     if file is None:
         return "synthetic"
     prompts, outputs = (side.mean() for side in file.lengths())
@@ -113,7 +116,7 @@ def described(file: LengthFile | None) -> str:
 
 
 def override(given: Given, name: str, value: str) -> Given:
-    """Return ``given`` with one condition more, checked.
+    """Return ``given`` with one more changed condition, after a check.
 
     Raises
     ------
@@ -141,19 +144,19 @@ def override(given: Given, name: str, value: str) -> Given:
 
 
 def conversations_of(given: Given, own: str) -> Source:
-    """Return the source of conversations: the file, the law asked for, or ``own``."""
+    """Return the source of conversations: a file or law in ``given``, or ``own`` without one."""
     source: Source = given.get("lmsys") or given.get("lengths") or own
     return source
 
 
 def seconds_of(given: Given, own: BatchTime = MACHINE.batch_time) -> BatchTime:
-    """Return the batch time asked for, or ``own``."""
+    """Return the batch time in ``given``, or ``own`` without one."""
     return parse_batch_time(given["batch-time"])[0] if "batch-time" in given else own
 
 
 @dataclass(frozen=True)
 class MomentsOfSample:
-    """Moments that [C25] Section 6 states of its sample, in tokens; the variance is squared."""
+    """Moments of the sample in [C25] Section 6, in tokens. The variance is in squared tokens."""
 
     smallest: int
     largest: int
@@ -170,7 +173,8 @@ SAMPLED_OUTPUTS = MomentsOfSample(1, 883, 85, 43, 9702)
 def three_moment_law(published: MomentsOfSample) -> Law:
     """Return a rounded generalised gamma law cut at the largest length, shape (largest,).
 
-    Its scale is set by the median, its two shapes by mean and variance after rounding and cutting.
+    Its scale follows from the median. Its two shape parameters follow from mean and variance, which
+    are those after rounding and cutting.
     """
     from scipy.optimize import root
     from scipy.stats import gengamma
@@ -193,10 +197,10 @@ def three_moment_law(published: MomentsOfSample) -> Law:
 
 
 LAWS = ("lmsys-like", "conversations", "three-moments")
-"""Synthetic conversations: means and medians of [W25] and of [J25], and the moments of [C25]."""
+"""Laws of synthetic conversations, with means and medians of [W25], of [J25], moments of [C25]."""
 
 Source: TypeAlias = LengthFile | str
-"""Where lengths come from: a reader's file, a law of `LAWS`, or ``"summaries"``."""
+"""Source of lengths: a user's file, the name of a law in `LAWS`, or ``"summaries"``."""
 
 
 @cache
@@ -216,7 +220,8 @@ def drawn_lengths(
 ) -> tuple[IntArray, IntArray]:
     """Return prompts and outputs, shape (count,) each.
 
-    From a file, rows without repetition up to ``longest``; from a law, independent draws.
+    From a file they are rows drawn without repetition, with lengths up to ``longest``. From a law
+    they are independent draws.
 
     Raises
     ------

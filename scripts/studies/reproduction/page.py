@@ -1,4 +1,4 @@
-"""Tables of docs/reproduction.md: every table and figure of the papers, from the records."""
+"""Tables of docs/reproduction.md, made from records: every table and figure of the papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and figures of the papers, with the reason where there is nothing to measure."""
+"""All tables and figures of the papers, with reasons why some of them are not measured."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure.
+    """A table or figure of a paper.
 
     Attributes
     ----------
     paper, label : str
-        E.g. ``"J25"`` and ``"Figure 3"``.
+        Labels such as ``"J25"`` and ``"Figure 3"``.
     shows : str
-        Its subject, in a few words.
+        Subject of the table or figure, in a few words.
     not_measured : str
-        Why no reproduction measures it; empty where one does.
+        Why no reproduction measures it. Empty if one does.
     """
 
     paper: str

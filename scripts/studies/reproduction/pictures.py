@@ -1,4 +1,4 @@
-"""Three kinds of picture: lines with intervals, bars, and histograms."""
+"""Three kinds of pictures: lines with intervals, bars, and histograms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from online.pictures import latency_curves, new_axes, style
 
 Points = Mapping[Any, Sequence[float]]
-"""Samples at each x."""
+"""Samples (measured values) by value of x."""
 
 
 def lines(
@@ -28,15 +28,15 @@ def lines(
     Parameters
     ----------
     curves : Mapping[str, Points]
-        Samples by x by label.
+        For each label, the samples by value of x.
     x, y : str
         Labels of the axes.
     ax : Any, default None
-        The axes; None makes new ones.
+        The matplotlib axes to draw on. None makes new axes.
     title, log : str
-        Title, and the axes with a logarithmic scale.
+        Title, and names of the axes with a logarithmic scale, such as ``"xy"``.
     levels : Mapping[str, float] or None
-        Horizontal lines by label.
+        Heights of horizontal lines by label.
     """
     ax = new_axes(6.4, 3.4) if ax is None else ax
     latency_curves(curves, ax=ax, title=title, x_label=x, y_label=y)
@@ -77,7 +77,10 @@ def histograms(
     *,
     log: bool = False,
 ) -> Any:
-    """Draw a histogram for each title: its counts and edges, with marked values."""
+    """Draw a histogram for each title in ``panels``, which has (counts, edges of the bins).
+
+    ``marks`` has, for each title, values that are marked, by label.
+    """
     axes: Iterable[Any] = np.atleast_1d(new_axes(7.0, 2.9, columns=len(panels)))
     for ax, (title, (counts, edges)) in zip(axes, panels.items(), strict=True):
         ax.stairs(counts, edges, fill=True, color=style.LINE_COLOURS[5])

@@ -1,3 +1,3 @@
-"""[A25]: tables and figures measured again."""
+"""Measurements that repeat the tables and figures of [A25]."""
 
 from . import lengths, segments, serving  # noqa: F401

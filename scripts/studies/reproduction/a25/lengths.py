@@ -1,8 +1,8 @@
 """[A25] Figures 9, 10 and 15: lengths of the conversations, and those of the synthetic ones.
 
-The histograms themselves are not in the text. The printed shares need a mean output of at least
-110 tokens, each at the low end of its bin, while [J25] and [W25] give 85.3 for the same data: no
-lengths agree with both.
+The text of the paper has no numbers of the histograms, but it prints shares of outputs by bin. Even
+if each output is at the low end of its bin, these shares give a mean output of 110 tokens. [J25]
+and [W25] state 85.3 for the same data. So no lengths agree with all papers.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from studies.reproduction.pictures import bars, histograms, lines
 from .machine import CONVERSATION_SHARES
 
 LONGEST_PROMPT, LONGEST_OUTPUT = 4095, 500
-"""Tokens; a context holds 4,096, and [A25] Section 6.2 bins outputs of 1 to 500."""
+"""Tokens. A context has 4,096 tokens, and [A25] Section 6.2 has bins of outputs from 1 to 500."""
 CONVERSATIONS = 50_000
-"""[A25] Section 6.2."""
+"""Number of conversations in [A25] Section 6.2."""
 BIN, BINS = 50, len(CONVERSATION_SHARES)
 PAPER_MEAN_PROMPT = 60.0
-"""Tokens: about that in every bin ([A25] Section 6.2)."""
+"""Mean prompt in tokens, which is about the same in every bin ([A25] Section 6.2)."""
 TOLERANCE = 0.2
-"""Relative difference at which a mean still agrees with one that is given as "approximately"."""
+"""Largest relative difference of a mean from a number that the paper calls approximate."""
 ELSEWHERE = 0.1
-"""Share of the mass in other bins up to which two histograms agree."""
+"""Two histograms agree if at most this share of the mass is in other bins."""
 LABELS = [f"{BIN * place + 1}-{BIN * (place + 1)}" for place in range(BINS)]
 
 
@@ -40,13 +40,13 @@ def conversations(count: int, seed: int, given: Given) -> tuple[IntArray, IntArr
     Raises
     ------
     FileFormatError
-        A reader's file holds fewer of them.
+        A user's file has fewer conversations.
     """
     source = conversations_of(given, "lmsys-like")
     if not isinstance(source, str):
         rng = np.random.default_rng([25, seed, 1])
         return drawn_lengths(source, rng, count, (LONGEST_PROMPT, LONGEST_OUTPUT))
-    # One in fifty outputs is longer.
+    # About one in fifty outputs is longer than 500, so draw more conversations than needed.
     prompts, outputs = any_conversations(count + count // 10 + 50, seed, given)
     kept = np.flatnonzero(outputs <= LONGEST_OUTPUT)[:count]
     return prompts[kept], outputs[kept]
@@ -63,13 +63,13 @@ def any_conversations(count: int, seed: int, given: Given) -> tuple[IntArray, In
 
 
 def bin_shares(lengths: IntArray) -> FloatArray:
-    """Return shares of the lengths 1 .. 50, 51 .. 100, .., shape (BINS,), of all lengths."""
+    """Return the shares of lengths in 1 .. 50, 51 .. 100, .., shape (BINS,)."""
     counts = np.bincount((lengths - 1) // BIN, minlength=BINS)[:BINS]
     return np.asarray(counts / len(lengths), dtype=np.float64)
 
 
 def bin_means(values: IntArray, lengths: IntArray) -> FloatArray:
-    """Return means of the values by bins of the lengths, shape (BINS,); NaN for an empty bin."""
+    """Return the mean of ``values`` in each bin of ``lengths``, shape (BINS,). NaN if empty."""
     places = (lengths - 1) // BIN
     totals = np.bincount(places, weights=values, minlength=BINS)[:BINS]
     counts = np.bincount(places, minlength=BINS)[:BINS]
@@ -138,7 +138,7 @@ def figure_15(setting: Setting) -> Outcome:
     _, outputs = conversations(_size(setting), 0, setting.given)
     ours = bin_shares(outputs)
     theirs = np.array(CONVERSATION_SHARES, dtype=np.float64) / sum(CONVERSATION_SHARES)
-    # Half the sum of absolute differences is the share of mass that lies elsewhere.
+    # Half the sum of absolute differences is the share of the mass that is in other bins.
     distance = float(np.abs(ours - theirs).sum() / 2)
     per_length = np.bincount(outputs, minlength=LONGEST_OUTPUT + 1)[1:] / len(outputs)
     rows: list[Sequence[Any]] = [

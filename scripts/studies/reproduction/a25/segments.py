@@ -1,4 +1,4 @@
-"""[A25] Figures 16 to 18: the memory that Nested WAIT needs over its number of segments."""
+"""[A25] Figures 16 to 18: the memory that Nested WAIT needs, by its number of segments."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from .machine import CONVERSATION_SHARES, EQUATION_1
 
 COUNTS = (*range(1, 21), 25, 30, 35, 40, 50, 60, 80, 100, 150, 200, 300, 400, 500)
 QUICK_COUNTS = (1, 2, 5, 10, 20, 50)
-"""Numbers of segments."""
+"""Numbers of segments that are measured in the quick size."""
 
 Panel = tuple[float, float, float]
 """Arrival rate, T and delta."""
 
 SEGMENT_TIME = IterationTime(1.0, 4e-9)
-"""Ours, as [A25] gives none: d1 W is 0.005 at rate 50 and 0.048 at rate 500."""
+"""d0 and d1, which [A25] does not state: the load is 0.005 at rate 50 and 0.048 at rate 500."""
 PREFILL_LENGTH = 62
 ABOUT_TEN = range(5, 21)
-"""Where the minimum has to be: [A25] takes ten bins and says that the minimum agrees."""
+"""Numbers of segments that count as about ten. [A25] says that ten segments need least memory."""
 TERMS = ("term_1_batch", "term_2_boundary", "term_3_buffer", "total")
 
 
 def conversation_types(rate: float) -> list[PromptType]:
-    """Return decode lengths 1 .. 500, evenly within bins of 50 with `CONVERSATION_SHARES`."""
+    """Return prompt types with decode lengths 1 .. 500 and rates by `CONVERSATION_SHARES`.
+
+    Rates are equal within a bin of 50 lengths, and their sum is ``rate``.
+    """
     scale = rate / (50 * sum(CONVERSATION_SHARES))
     return [
         PromptType(scale * CONVERSATION_SHARES[(length - 1) // 50], PREFILL_LENGTH, length)
@@ -45,9 +48,10 @@ def conversation_types(rate: float) -> list[PromptType]:
 def terms(
     panel: Panel, counts: Sequence[int], time: IterationTime = SEGMENT_TIME
 ) -> dict[int, list[float]]:
-    """Return the terms of [A25] Equation (17) by number of segments, with least thresholds.
+    """Return the three terms of [A25] Equation (17) for each number of segments in ``counts``.
 
-    Numbers of segments for which no thresholds keep up are left out.
+    Thresholds are the smallest that keep up with arrivals. Numbers of segments without such
+    thresholds are left out.
     """
     rate, horizon, delta = panel
     found = {}
@@ -62,7 +66,7 @@ def terms(
 
 
 def dominates_until(curve: dict[int, list[float]]) -> int:
-    """Return the number of segments up to which term 1 is the largest; 0 where it never is."""
+    """Return the number of segments up to which term 1 is the largest, or 0 if it never is."""
     last = 0
     for count, (batch, boundary, buffer, _) in curve.items():
         if max(boundary, buffer) > batch:
@@ -77,7 +81,10 @@ def best_count(curve: dict[int, list[float]]) -> int:
 
 
 def is_u_shaped(curve: dict[int, list[float]]) -> bool:
-    """Return whether the minimum is `ABOUT_TEN`, and both ends exceed it by a factor of 1.05."""
+    """Return whether the total has its minimum at `ABOUT_TEN` segments and rises at both ends.
+
+    At both ends of the curve it must exceed the minimum by a factor of 1.05.
+    """
     totals = [own[-1] for own in curve.values()]
     ends = min(totals[0], totals[-1])
     return best_count(curve) in ABOUT_TEN and ends > 1.05 * min(totals)
@@ -89,7 +96,7 @@ def grows(easy: dict[int, list[float]], hard: dict[int, list[float]]) -> bool:
 
 
 def measure(setting: Setting, panels: tuple[Panel, Panel]) -> Outcome:
-    """Measure two panels, the second with the harder requirement."""
+    """Compute the memory for two panels of a figure, the second with the harder requirement."""
     counts = QUICK_COUNTS if setting.quick else COUNTS
     easy, hard = curves = setting.map(partial(terms, counts=counts), panels)
     on_machine = terms(panels[0], counts, EQUATION_1)
@@ -120,7 +127,7 @@ def measure(setting: Setting, panels: tuple[Panel, Panel]) -> Outcome:
     columns = ("arrival_rate", "horizon", "overflow_probability", "segments", *TERMS)
     axes = np.atleast_1d(new_axes(7.6, 3.5, columns=2, sharey=True))
     for ax, panel, curve in zip(axes, panels, curves, strict=True):
-        # Terms 2 and 3 are 0 without a boundary, which has no logarithm.
+        # With one segment, terms 2 and 3 are 0. They are left out, since the axis is logarithmic.
         drawn = {
             name: {count: [own[i] / 1e6] for count, own in curve.items() if own[i] > 0}
             for i, name in enumerate(TERMS)

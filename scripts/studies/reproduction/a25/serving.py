@@ -1,7 +1,7 @@
 """[A25] Figures 7, 8 and 11 to 14: WAIT and Nested WAIT compared with serving engines.
 
-Differences of throughput where the others keep up are edge effects of a run that ends. Figure 14
-has rates of ours, as the paper names none.
+At rates at which all schedulers keep up, their throughputs differ only by effects of the end of a
+run. The paper states no arrival rates for Figure 14, so the rates here are our choice.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ from .machine import (
 
 LOW_DEMAND = (PromptType(1000, 10, 10), PromptType(1000, 10, 20))
 HIGH_DEMAND = (PromptType(6000, 20, 100), PromptType(4000, 20, 200), PromptType(2000, 20, 300))
-"""[A25] Section 6.1: arrival rate, prefill and decode length of each type."""
+"""Arrival rate, prefill and decode length of each type in [A25] Section 6.1."""
 FOUR_LENGTHS = tuple(PromptType(length, 10, length) for length in (20, 40, 80, 160))
 FOUR_PRINTED = (15, 14, 12, 8)
-"""[A25] Section 6.2: rates in proportion to the decode lengths, and the printed thresholds."""
+"""Four decode lengths of [A25] Section 6.2 with its proportions of rates and its thresholds."""
 TEN_LENGTHS = tuple(
     PromptType(share, 60, 50 * place) for place, share in enumerate(CONVERSATION_SHARES, start=1)
 )
 TEN_PRINTED = (66, 43, 32, 24, 17, 11, 7, 4, 2, 1)
-"""[A25] Section 6.2: ten decode lengths in the shares of the conversations; printed thresholds."""
+"""Thresholds that [A25] Section 6.2 prints for ten decode lengths, distributed as conversations."""
 
 LOW_RATES = (500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0)
 HIGH_RATES = (40.0, 80.0, 120.0, 160.0, 240.0, 480.0, 12000.0)
 FOUR_RATES = (75.0, 150.0, 225.0, 300.0, 375.0, 450.0)
 CONVERSATION_RATES = (55.0, 110.0, 165.0, 220.0, 330.0, 550.0)
-"""Prompts per second; the paper's, where it has one, are among them."""
+"""Arrival rates in prompts per second. They include all rates that the paper states."""
 
 CHECKED_PROMPTS, PAPER_PROMPTS, CONVERSATIONS = 10_000, 50_000, 20_000
-"""Of runs with the roofline; [A25] Section 6.2; and with six rates, to stay below ten minutes."""
+"""Prompts of a run: with the roofline model, in [A25] Section 6.2, and in the runs of Figure 14."""
 
 WINDOW = (0.2, 0.8)
-"""Share of a run, from first arrival to last completion, over which throughput is taken.
+"""Part of a run over which throughput is measured, as shares of its time.
 
-A whole run would charge a scheduler with the latency of its last prompts.
+Over a whole run, throughput would depend on the latency of the last prompts.
 """
 TIE = 0.01
 """Relative difference of throughputs below which two schedulers count as equal."""
 MODEST_LATENCY = 1.0
-"""Seconds a prompt may take longer where the paper speaks of about half a second."""
+"""Seconds that a prompt may take longer. The paper states about half a second."""
 COMPARED = ("vLLM", "Sarathi")
-"""Labels of the baselines on which a verdict rests."""
+"""Labels of the schedulers that verdicts compare with."""
 COLUMNS = (
     "time_model",
     "arrival_rate",
@@ -87,19 +87,19 @@ COLUMNS = (
 )
 
 Schedulers = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""Policy and its parameters by the label in figure and table."""
+"""Policy and its parameters, by label in figure and table."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Poisson arrivals of typed prompts, or of conversations where no types are given.
+    """Poisson arrivals of prompts of given types, or of conversations if there are no types.
 
     Attributes
     ----------
     types : tuple[PromptType, ...]
-        Their rates in proportion; scaled to ``rate``.
+        Types of prompts. Their rates are scaled so that the sum is ``rate``.
     rate, prompts, seed : float, int, int
-        Prompts per second, their expected number (exact for conversations), and the seed.
+        Prompts per second, expected number of prompts (exact for conversations), and seed.
     """
 
     types: tuple[PromptType, ...]
@@ -114,7 +114,7 @@ Task = tuple[Traffic, str, str]
 
 @lru_cache(maxsize=2)
 def workload(traffic: Traffic, overrides: tuple[tuple[str, Any], ...]) -> Workload:
-    """Return the arrivals, the same for every scheduler."""
+    """Return the arriving requests, which are the same for every scheduler."""
     given = dict(overrides)
     rng, limit = np.random.default_rng([25, traffic.seed]), given.get("memory", MEMORY_LIMIT)
     if traffic.types:
@@ -130,11 +130,11 @@ def workload(traffic: Traffic, overrides: tuple[tuple[str, Any], ...]) -> Worklo
 
 
 def serve(task: Task, schedulers: Schedulers, given: Given) -> list[Any]:
-    """Make a run and return its row of `COLUMNS`."""
+    """Run a scheduler on a workload, and return the row of the table (`COLUMNS`)."""
     traffic, label, model = task
     source = workload(traffic, tuple(sorted(given.items())))
     policy, parameters = schedulers[label]
-    # The second opinion stays what it is.
+    # A changed batch time replaces that of the paper's model, but not the roofline model.
     time = TIMES[model] if model == "roofline" else seconds_of(given, TIMES[model])
     run = simulate(
         source.replaced(batch_time=time), make_policy(policy, **parameters), prefill_rounds=1
@@ -155,7 +155,7 @@ def serve(task: Task, schedulers: Schedulers, given: Given) -> list[Any]:
 
 
 def window_throughput(arrivals: FloatArray, completions: FloatArray, tokens: IntArray) -> float:
-    """Return decode tokens of prompts completed in the `WINDOW` of a run, per second of it."""
+    """Return the decode tokens per second of prompts that complete in the `WINDOW` of a run."""
     begin = float(arrivals.min())
     span = float(completions.max()) - begin
     low, high = (begin + share * span for share in WINDOW)
@@ -164,10 +164,11 @@ def window_throughput(arrivals: FloatArray, completions: FloatArray, tokens: Int
 
 
 def baselines(cap: int) -> Schedulers:
-    """Return [A25]'s baselines, with ``cap`` prompts a batch, and uncapped first come first served.
+    """Return the schedulers that WAIT is compared with, with at most ``cap`` prompts per batch.
 
-    The first two are the paper's: equal caps for all. Sarathi's own 512 tokens an iteration are
-    below 1,024 prompts, so it is run with both.
+    vLLM and Sarathi are those of [A25], with equal caps for all. Sarathi's own limit of 512 tokens
+    per iteration is below a cap of 1,024 prompts, so Sarathi also runs with this limit. First come,
+    first served has no cap.
     """
     sarathi = {
         label: ("sarathi", {"max_num_seqs": cap, "chunk_size": chunk})
@@ -178,7 +179,10 @@ def baselines(cap: int) -> Schedulers:
 
 
 def wait_schedulers(types: Sequence[PromptType], cap: int) -> Schedulers:
-    """Return WAIT with thresholds proportional to the rates, with the printed rule, and others."""
+    """Return WAIT with thresholds by several rules, and the schedulers to compare with.
+
+    One rule has thresholds proportional to the rates. Another is the rule that [A25] prints.
+    """
     kinds = tuple(types)
     rules = {
         "WAIT": batch_cap_thresholds(kinds, cap),
@@ -192,16 +196,19 @@ def wait_schedulers(types: Sequence[PromptType], cap: int) -> Schedulers:
 
 
 def scaled(printed: Sequence[int], stages: Sequence[int], cap: int) -> tuple[int, ...]:
-    """Return the printed ratio with at most ``cap`` prompts over all stages, at least 1 each."""
+    """Return thresholds in proportion to ``printed``, each at least 1.
+
+    A batch with the thresholds at all stages has at most ``cap`` prompts.
+    """
     total = sum(n * length for n, length in zip(printed, stages, strict=True))
     return tuple(max(1, n * cap // total) for n in printed)
 
 
 def filling(segments: Segments, types: Sequence[PromptType]) -> tuple[int, ...]:
-    """Return thresholds whose batches, in the mean, fill the memory.
+    """Return thresholds of Nested WAIT whose batches fill the memory on average.
 
-    n_1 = C / mean footprint, rounded down; the others follow by `nested_thresholds`. The cap on
-    prompts is not looked at.
+    The first is C / (mean footprint), rounded down. `nested_thresholds` gives the others. The cap
+    on prompts is ignored.
     """
     rate = sum(kind.arrival_rate for kind in types)
     first = max(1, int(MEMORY_LIMIT * rate / token_load(types)))
@@ -211,17 +218,17 @@ def filling(segments: Segments, types: Sequence[PromptType]) -> tuple[int, ...]:
 
 
 def capped(segments: Segments, cap: int) -> tuple[int, ...]:
-    """Return the thresholds with a cap on prompts."""
+    """Return thresholds of Nested WAIT by `nested_thresholds` with a cap on prompts in a batch."""
     return nested_thresholds(segments, D0, D1, batch_cap=cap).thresholds
 
 
 def nested_schedulers(
     types: Sequence[PromptType], printed: Sequence[int], cap: int = LARGE_CAP
 ) -> Schedulers:
-    """Return Nested WAIT with thresholds by three rules, and the baselines that have a cap.
+    """Return Nested WAIT with thresholds by three rules, and the `baselines` that have a cap.
 
-    Without one, first come first served evicts in every iteration of an overload, and to tell that
-    from a livelock takes minutes with a queue of ten thousands.
+    First come, first served has no cap and is left out: under overload it evicts requests in every
+    iteration. With a queue of tens of thousands, distinguishing this from a livelock takes minutes.
     """
     segments = group(types)
     rules = {
@@ -238,14 +245,16 @@ def nested_schedulers(
 
 @dataclass(frozen=True)
 class Point:
-    """Means over the seeds at one arrival rate, of a scheduler and the compared baselines.
+    """A scheduler compared with vLLM and Sarathi (baselines) at one arrival rate.
+
+    Numbers are means over the seeds.
 
     Attributes
     ----------
     rate, lead : float
-        Prompts per second, and throughput over that of the better baseline, less 1.
+        Prompts per second, and throughput / (throughput of the better baseline) - 1.
     latency, baseline_latency : float
-        Mean latency, and that of the faster baseline, in seconds.
+        Mean latency of the scheduler, and of the faster baseline, in seconds.
     """
 
     rate: float
@@ -275,7 +284,7 @@ class Point:
 
 
 def compare(rows: Sequence[Sequence[Any]], label: str) -> list[Point]:
-    """Return a point for each arrival rate, rising: ``label`` and the baselines."""
+    """Compare the scheduler ``label`` with the baselines at each arrival rate, in rising order."""
     points = []
     for rate in sorted({row[1] for row in rows}):
 
@@ -292,19 +301,19 @@ Check = Callable[[Point], list[Statement]]
 
 
 def ahead(point: Point) -> list[Statement]:
-    """Check the throughput."""
+    """Return the statement that the throughput is ahead of both baselines."""
     text = f"ahead of both by more than {TIE:.0%} at {point.rate:g} a second ({point})"
     return [Statement(text, point.is_ahead)]
 
 
 def ahead_and_faster(point: Point) -> list[Statement]:
-    """Check throughput and latency together."""
+    """Return one statement: throughput is ahead of both baselines and latency is lower."""
     text = f"ahead of both by more than {TIE:.0%} with lower latency at {point.rate:g} a second"
     return [Statement(f"{text} ({point})", point.is_ahead and point.is_faster)]
 
 
 def each_apart(point: Point) -> list[Statement]:
-    """Check throughput and latency, a statement each."""
+    """Return two statements: throughput is ahead of both baselines, and latency is lower."""
     return [
         Statement(f"throughput ahead of both by more than {TIE:.0%} ({point})", point.is_ahead),
         Statement("mean latency below both", point.is_faster),
@@ -312,7 +321,7 @@ def each_apart(point: Point) -> list[Statement]:
 
 
 def ahead_at_modest_latency(point: Point) -> list[Statement]:
-    """Check the throughput, at little more latency."""
+    """Return the statement that throughput is ahead of both baselines at little more latency."""
     text = (
         f"ahead of both by more than {TIE:.0%} with at most {MODEST_LATENCY:g} s more latency "
         f"at {point.rate:g} a second ({point})"
@@ -329,7 +338,10 @@ def measure(
     prompts: int,
     check: Check,
 ) -> Outcome:
-    """Measure at every rate with Equation (1), and at the highest with the roofline, one seed."""
+    """Measure all schedulers at every rate with the iteration time of [A25] Equation (1).
+
+    At the highest rate also measure with the roofline model, with one seed.
+    """
     if setting.quick:
         rates, seeds, prompts = sorted({rates[0], rates[-1]}), 1, 300
     few = min(prompts, CHECKED_PROMPTS) if len(rates) == 1 else prompts

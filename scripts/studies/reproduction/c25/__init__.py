@@ -1,3 +1,3 @@
-"""[C25]: figures measured again."""
+"""Measurements that repeat the figures of [C25]."""
 
 from . import latency, lengths, ratios  # noqa: F401

@@ -1,9 +1,10 @@
 """[C25] Figures 5 to 7: mean latency of A_max and A_min compared with H-SF, by prediction.
 
-All requests are there at the beginning ([C25] Section 2): a random subset of a sample of 2,000
-synthetic conversations, one sample per seed. Batch times are the affine fit `llama-2-70b-2xa100` in
-place of the linear predictor of the paper's simulator, and M is its 16,492: [C25] states none, and
-uses the hardware of [J25], which does. So the largest size is also run with `LARGER` times as much.
+All requests arrive at the beginning ([C25] Section 2). They are a random subset of a sample of
+2,000 synthetic conversations, with one sample per seed. Batch times are the affine fit
+`llama-2-70b-2xa100`, in place of the linear predictor of the paper's simulator. The memory M is
+16,492 tokens: [C25] states no M, but [J25] states this one for the same hardware. As M is
+uncertain, the largest size is also run with `LARGER` times this memory.
 """
 
 from __future__ import annotations
@@ -45,25 +46,25 @@ POLICIES = {
     "A_max": "a-max",
 }
 LARGER = 4
-"""Memory of a check, in units of M: about what two A100s of 80 GB have left beside the weights."""
+"""Memory in a further run, in units of M. Two A100s of 80 GB have about this for the KV cache."""
 CLOSE = 1.10
-"""Ratio to H-SF up to which latencies count as nearly the same, at every number of requests."""
+"""A latency is nearly that of H-SF if their ratio is at most this at every number of requests."""
 DETERIORATED = 1.25
-"""Ratio to H-SF, at the largest number of requests, from which on a latency is clearly worse."""
+"""A latency is clearly worse than H-SF if their ratio at the largest size is at least this."""
 HALVED = (0.4, 0.6)
-"""What counts as about a half."""
+"""Range of quotients that count as about a half."""
 
 Place = tuple[Source, int, int]
 """Source of lengths, M, and number of requests."""
 Task = tuple[str, str, Place, int]
-"""Policy, prediction ("" is exact), place and seed."""
+"""Policy, prediction model ("" for exact predictions), place and seed."""
 Ratios = Mapping[str, FloatArray]
-"""Seconds by policy, shape (sizes, seeds)."""
+"""Mean latency in seconds by policy, shape (sizes, seeds)."""
 
 
 @cache
 def subset(source: Source, memory: int, requests: int, seed: int) -> Workload:
-    """Return the random subset of a sample."""
+    """Return a random subset of ``requests`` conversations of a sample, with the given memory."""
     prompts, outputs = conversations(source, seed)
     rng = np.random.default_rng([seed, requests])
     chosen = rng.choice(CONVERSATIONS, requests, replace=False)
@@ -72,7 +73,7 @@ def subset(source: Source, memory: int, requests: int, seed: int) -> Workload:
 
 
 def simulated(task: Task, given: Given) -> tuple[float, int]:
-    """Return mean latency and evictions."""
+    """Simulate a policy, and return its mean latency and number of evictions."""
     policy, prediction, place, seed = task
     run = simulate(
         subset(*place, seed).replaced(batch_time=seconds_of(given)),
@@ -88,13 +89,13 @@ def measure(
     labels: Sequence[str],
     check: Callable[[Mapping[str, Ratios], Sequence[int]], list[Statement]],
 ) -> Outcome:
-    """Measure every policy at every size under each of the predictions."""
+    """Measure every policy at every number of requests with each of the prediction models."""
     sizes, seeds = ((100, 200), 2) if setting.quick else (tuple(range(200, 2001, 200)), 5)
     source = conversations_of(setting.given, "lmsys-like")
     limit = setting.given.get("memory", MACHINE.memory_limit)
     usual: list[Place] = [(source, limit, size) for size in sizes]
     others: list[Place] = [("three-moments", limit, sizes[-1]), (source, LARGER * limit, sizes[-1])]
-    # H-SF is the same simulation whatever is predicted.
+    # H-SF knows the output lengths, so its simulation is the same for all prediction models.
     tasks: dict[tuple[str, Task], Task] = {
         (label, (policy, label, place, seed)): (
             policy,
@@ -136,7 +137,7 @@ def measure(
 
 
 def draw(found: Mapping[str, Ratios], sizes: Sequence[int]) -> Any:
-    """Draw ratios to H-SF, a panel for each prediction."""
+    """Draw the ratios to H-SF, with a panel for each prediction model."""
     axes = np.atleast_1d(new_axes(7.2, 3.2, columns=len(found), sharey=True))
     for place, (ax, (label, seconds)) in enumerate(zip(axes, found.items(), strict=True)):
         curves = {
@@ -150,7 +151,7 @@ def draw(found: Mapping[str, Ratios], sizes: Sequence[int]) -> Any:
 
 
 def ratio(seconds: Ratios, policy: str) -> FloatArray:
-    """Return the mean over the seeds of the latency over H-SF's, shape (sizes,)."""
+    """Return the mean over the seeds of (policy's latency / latency of H-SF), shape (sizes,)."""
     mean: FloatArray = (seconds[policy] / seconds["H-SF"]).mean(axis=1)
     return mean
 
@@ -161,12 +162,12 @@ def is_close(seconds: Ratios, policy: str) -> bool:
 
 
 def everywhere(sizes: Sequence[int]) -> str:
-    """Return the sizes in words."""
+    """Return a text that says at which numbers of requests a statement holds."""
     return f"at every number of requests from {sizes[0]} to {sizes[-1]}"
 
 
 def check_5(found: Mapping[str, Ratios], sizes: Sequence[int]) -> list[Statement]:
-    """Check A_min close to H-SF, nearer to it than to A_max, and A_max the slowest."""
+    """Check that A_min is close to H-SF and nearer to it than to A_max, and A_max the slowest."""
     rough = found[ROUGH]
     least, most = ratio(rough, "A_min"), ratio(rough, "A_max")
     return [
@@ -180,7 +181,10 @@ def check_5(found: Mapping[str, Ratios], sizes: Sequence[int]) -> list[Statement
 
 
 def check_6(found: Mapping[str, Ratios], sizes: Sequence[int]) -> list[Statement]:
-    """Check A_max about halved at the largest size; A_min close to H-SF, nearer than before."""
+    """Check that ten classes about halve A_max at the largest size, compared with [1, 1000].
+
+    Also check that A_min is close to H-SF, and nearer to it than with [1, 1000].
+    """
     rough, classes = found[ROUGH], found[CLASSES]
     left = float((classes["A_max"][-1] / rough["A_max"][-1]).mean())
     nearer = ratio(classes, "A_min") <= ratio(rough, "A_min")
@@ -199,7 +203,10 @@ def check_6(found: Mapping[str, Ratios], sizes: Sequence[int]) -> list[Statement
 
 
 def check_7(found: Mapping[str, Ratios], sizes: Sequence[int]) -> list[Statement]:
-    """Check both close at the smallest spread; at the others A_max worse and A_min close."""
+    """Check that A_max and A_min are close to H-SF at the smallest spread x.
+
+    At the larger spreads A_max should be worse and A_min close.
+    """
     narrow, *wide = found.values()
     return [
         Statement(

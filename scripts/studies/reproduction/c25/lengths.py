@@ -1,8 +1,9 @@
-"""[C25] Figure 4: lengths of 2,000 conversations, and the two laws that stand in for them.
+"""[C25] Figure 4: lengths of 2,000 conversations, and two laws that imitate them.
 
-The first law is the generator ``lmsys-like``: rounded lognormal with the mean and median that [W25]
-states for the same data set. The second meets variance, mean and median of [C25]'s own sample: it
-tells what of a result depends on the tail. Prompts and outputs are independent.
+The first law is the generator ``lmsys-like``. It is a rounded lognormal law with the mean and
+median that [W25] states for the same data set. The second law has the variance, mean and median of
+the sample in [C25]. Results that differ between the laws depend on the tail. In both laws prompts
+and outputs are independent.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from studies.reproduction.lengths import (
 from studies.reproduction.pictures import histograms
 
 CONVERSATIONS = 2000
-"""Sampled in [C25] Section 6."""
+"""Number of conversations in the sample of [C25] Section 6."""
 WITHIN = 0.10
-"""Relative difference from a published number that counts as the same."""
+"""A number agrees with the published one if the relative difference is at most this."""
 LONGEST = (4095, 1000)
-"""Prompts and outputs that a reader's file may have: predictions go up to 1,000 tokens."""
+"""Longest prompt and output taken from a user's file: predictions go up to 1,000 tokens."""
 SIDES = {"prompt": SAMPLED_PROMPTS, "output": SAMPLED_OUTPUTS}
 
 
@@ -39,7 +40,7 @@ def conversations(source: Source, seed: int) -> tuple[IntArray, IntArray]:
 
 
 def moments(lengths: IntArray) -> dict[str, float]:
-    """Return the five numbers of a sample; the variance is the sample's."""
+    """Return five numbers of a sample of lengths: the published ones, such as mean and variance."""
     return {
         "smallest": float(lengths.min()),
         "largest": float(lengths.max()),
@@ -53,7 +54,7 @@ def figure_4(setting: Setting) -> Outcome:
     """Compare samples of the laws with the published numbers."""
     seeds = range(3 if setting.quick else 20)
     usual = conversations_of(setting.given, "lmsys-like")
-    # Numbers that were put into the law.
+    # Whether the law was fitted to some of the published numbers.
     fitted = isinstance(usual, str)
     rows: list[list[Any]] = []
     checks = []

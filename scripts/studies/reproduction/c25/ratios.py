@@ -1,4 +1,4 @@
-"""[C25] Figures 1 to 3: ratios of A_min and A_l to H-SF, from closed forms and fluid limits."""
+"""[C25] Figures 1 to 3: ratios of A_min and A_l to H-SF, by formulas and by fluid limits."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from studies.reproduction.figure import Outcome, Setting, Statement, figure
 from studies.reproduction.pictures import lines
 
 PUBLISHED = (0.2555, 0.2793, 1.1587)
-"""a, b and c of a log(u + b) + c: caption of [C25] Figure 1."""
+"""a, b and c of the curve a log(u + b) + c in the caption of [C25] Figure 1."""
 PUBLISHED_R_SQUARED = 0.9999
-"""The fit is said to exceed it ([C25] Section 4.1)."""
+"""[C25] Section 4.1 states that R^2 of the fit exceeds this."""
 RANGE_STARTS, RANGE_ENDS = (1, 2, 10), (50, 100, 200, 500, 1000)
-"""The range of u is not stated: fits from each of the starts to each of the ends are compared."""
+"""Starts and ends of ranges of u. [C25] states no range, so fits over all of them are compared."""
 SLOPE_WITHIN, REST_WITHIN = 0.02, 0.05
-"""Relative differences from the published a, and from b and c, that count as the same."""
+"""Largest relative differences from the published a, and from b and c, that count as equal."""
 
 PUBLISHED_CROSSING, CROSSING_WITHIN = 0.382, 0.0005
 """alpha* of [C25] Section 5.1, three digits."""
 ABOVE_BOUND = 1.01
-"""A fluid ratio up to this times the bound keeps it: what the fluid leaves of n / M."""
+"""A fluid ratio keeps a bound up to this factor, because n / M is finite in the computation."""
 PAIRS = ((1, 10), (1, 5), (1, 4), (1, 3), (2, 5), (1, 2), (2, 3), (3, 4))
 LONGER = 4
-"""The same alphas with lengths so many times longer: A_min as written is not scale-free."""
+"""Factor of the lengths in a second run. The ratio of A_min as written depends on their scale."""
 LABELS: dict[Rule, str] = {
     "a-min": "A_min as written",
     "a-min-reserve": "A_min, overdue held back",
@@ -44,19 +44,21 @@ LABELS: dict[Rule, str] = {
 }
 
 TAIL, FLUID_TAIL = 1e-14, 1e-3
-"""Where laws are cut off; the cost of the fluid grows like the fifth power of the longest."""
+"""Share of a law's tail that is cut. The fluid costs (longest length)^5, so it has a larger one."""
 GRID = tuple(round(0.01 * step, 2) for step in range(1, 100))
 FLUID_GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 RESERVE_UP_TO = 0.6
-"""q up to which the fluid of the proof's A_min is run as well: it meets the closed form."""
+"""Largest q for which the fluid of A_min as in the proof is run. It agrees with the formula."""
 
 
 def leading_ratio(x: Sequence[float], lower: int, rule: Rule) -> float:
-    """Return a where the fluid's total latency is a (n/M)^2 + b (n/M), over H-SF's of Lemma 4.6.
+    """Return the ratio to H-SF of a policy's total latency in the fluid limit, as n / M grows.
 
-    s = 0 and everything at once. Two totals determine a, at n/M four and eight times the longest
-    output; twice as many moved it by 0.3 % at most in the cases tried. H-SF itself gives 1;
-    A_min can stay below, as requests of different ages share memory better than equal ones.
+    The fluid's total latency is a (n/M)^2 + b (n/M), with empty prompts and all requests at once.
+    The result is a, divided by the same number of H-SF ([C25] Lemma 4.6). Two totals determine a,
+    with n/M four and eight times the longest output. Doubling n/M changed a by at most 0.3 % in the
+    cases tried. For H-SF the result is 1. For A_min it can be less than the formula, as requests of
+    different ages share memory better than equal ones.
     """
     batches = 4 * (lower + len(x) - 1)
     once, twice = (fluid_latency(x, 0, lower, count, rule) for count in (batches, 2 * batches))
@@ -64,7 +66,7 @@ def leading_ratio(x: Sequence[float], lower: int, rule: Rule) -> float:
 
 
 def logarithm(u: Any, a: float, b: float, c: float) -> Any:
-    """Return a log(u + b) + c."""
+    """Return the value of the curve a log(u + b) + c."""
     return a * np.log(u + b) + c
 
 
@@ -74,7 +76,7 @@ def r_squared(values: FloatArray, fitted: FloatArray) -> float:
 
 
 def fit_logarithm(u: FloatArray, values: FloatArray) -> tuple[float, float, float]:
-    """Return the least-squares a, b and c."""
+    """Fit the curve a log(u + b) + c to ``values`` by least squares, and return (a, b, c)."""
     from scipy.optimize import curve_fit
 
     bounds = ((0, -u[0], -10), (10, 100, 10))
@@ -85,11 +87,11 @@ def fit_logarithm(u: FloatArray, values: FloatArray) -> tuple[float, float, floa
 def rank_one_part(u: int) -> float:
     """Return H = sum_{i <= u} 1 / (2 (2i - 1)), for which H <= `rayleigh_maximum` <= H + 1.
 
-    With z_i = i x_i and r = min(i, j) / max(i, j) the quotient is z'(11'/2 + R - R o R / 2) z over
-    z'Rz, o being the entrywise product. The first part alone has maximum 1'R^-1 1 / 2 = H, R being
-    the covariance of a Markov chain; the others add at least 0 and at most 1, as R o R and
-    R - R o R / 2 are positive definite ([C25] Lemma 4.9). H = log(u) / 4 + O(1), so 1/4 is the
-    slope in the limit.
+    With z_i = i x_i, and R with entries r = min(i, j) / max(i, j), the ratio of A_min is
+    z'(11'/2 + R - R o R / 2) z / z'Rz. Here o is the entrywise product. The part with 11'/2 alone
+    has the maximum 1'R^-1 1 / 2 = H, because R is the covariance of a Markov chain. The other parts
+    add at least 0 and at most 1, because R o R and R - R o R / 2 are positive definite ([C25] Lemma
+    4.9). H is log(u) / 4 + O(1), so the slope over log(u) tends to 1/4.
     """
     return float((0.5 / (2 * np.arange(1, u + 1) - 1)).sum())
 
@@ -108,7 +110,7 @@ def figure_1(setting: Setting) -> Outcome:
             fits.append((fit, own, r_squared(y, logarithm(x, *PUBLISHED))))
     nearest = max(fits, key=lambda one: one[2])[0]
     bound = [rank_one_part(int(at)) for at in u]
-    # Number by number: the logarithm of an array may differ in its last digit.
+    # Compute the logarithms one by one. That of an array may differ in the last digit.
     curves_of = ([float(logarithm(at, *fit)) for at in u] for fit in (PUBLISHED, nearest))
     columns: list[Any] = [values, *curves_of, bound]
     names = ("ratio", "published_fit", "nearest_refit", "lower_bound_H")
@@ -125,7 +127,7 @@ def figure_1(setting: Setting) -> Outcome:
 def fit_checks(
     fits: Sequence[tuple[tuple[float, float, float], float, float]],
 ) -> list[Statement]:
-    """Check the form of the curve, the slope, all coefficients, and the published curve."""
+    """Check the refits: form of the curve, slope, all coefficients. Check the published curve."""
     has_slope = [abs(fit[0] / PUBLISHED[0] - 1) <= SLOPE_WITHIN for fit, _, _ in fits]
     has_all = [
         slope and all(abs(fit[i] / PUBLISHED[i] - 1) <= REST_WITHIN for i in (1, 2))
@@ -159,7 +161,10 @@ def bounds(alpha: float) -> tuple[float, float]:
 
 
 def worst_share(task: tuple[Rule, int, int]) -> float:
-    """Return the fluid ratio at x_l / x_u = 1 / alpha for A_min, max(0, 1 / alpha - 2) for A_l."""
+    """Return the fluid ratio for the worst shares x_l and x_u of requests with two lengths.
+
+    They have x_l / x_u = 1 / alpha for A_min, and max(0, 1 / alpha - 2) for A_l.
+    """
     rule, lower, upper = task
     balance = max(0.0, upper / lower - 2) if rule == "a-ell" else 1 / (lower / upper)
     x = np.zeros(upper - lower + 1)
@@ -175,13 +180,13 @@ def crossing() -> float:
 
 
 def figure_2(setting: Setting) -> Outcome:
-    """Measure where the bounds meet, and what the policies attain."""
+    """Compute where the bounds of A_min and A_l meet, and the ratios that the policies attain."""
     pairs, scales = (((1, 5), (1, 2)), (1,)) if setting.quick else (PAIRS, (1, LONGER))
     tasks: list[tuple[Rule, int, int]] = [
         (rule, scale * lower, scale * upper)
         for rule in LABELS
         for scale in scales
-        # Only A_min as written depends on the scale.
+        # Only the ratio of A_min as written depends on the scale of the lengths.
         if rule == "a-min" or scale == 1
         for lower, upper in pairs
         if scale * upper <= 20
@@ -227,7 +232,8 @@ def figure_2(setting: Setting) -> Outcome:
 def shares(q: float, tail: float, *, weighted: bool) -> list[float]:
     """Return P(o = k) for k = 1, 2, .. until less than ``tail`` is left, with sum 1.
 
-    (1-q) q^(k-1), or k (1-q)^2 q^(k-1), whose tails are q^u and q^u (1 + u (1-q)).
+    P(o = k) is (1-q) q^(k-1), or k (1-q)^2 q^(k-1) if ``weighted``. The shares beyond u are q^u, or
+    q^u (1 + u (1-q)).
     """
     last = 1
     while q**last * (1 + last * (1 - q) if weighted else 1) > tail:
@@ -239,14 +245,14 @@ def shares(q: float, tail: float, *, weighted: bool) -> list[float]:
 
 
 def fluid_point(task: tuple[Rule, float], *, weighted: bool) -> tuple[int, float, float]:
-    """Return where the law is cut off, its closed form, and the fluid's ratio."""
+    """Return the longest length of the law after the cut, the ratio by formula, and by fluid."""
     rule, q = task
     x = shares(q, FLUID_TAIL, weighted=weighted)
     return len(x), float(a_min_ratio(x, 0, 1)), leading_ratio(x, 1, rule)
 
 
 def figure_3(setting: Setting, bound: float, *, weighted: bool) -> Outcome:
-    """Measure A_min on geometric lengths over q."""
+    """Compute the ratio of A_min on geometric lengths over q, by formula and by fluid limit."""
     grid = GRID[4::10] if setting.quick else GRID
     curve = [float(a_min_ratio(shares(q, TAIL, weighted=weighted), 0, 1)) for q in grid]
     fluid_grid = (0.2, 0.4) if setting.quick else FLUID_GRID
@@ -278,7 +284,7 @@ def figure_3(setting: Setting, bound: float, *, weighted: bool) -> Outcome:
 
 
 def rises(ratios: Sequence[float]) -> bool:
-    """Return whether each is above the one before."""
+    """Return whether each ratio is above the one before it."""
     return all(later > earlier for earlier, later in pairwise(ratios))
 
 

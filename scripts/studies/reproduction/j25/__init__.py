@@ -1,3 +1,3 @@
-"""[J25]: tables and figures measured again."""
+"""Measurements that repeat the tables and figures of [J25]."""
 
 from . import latency, others  # noqa: F401

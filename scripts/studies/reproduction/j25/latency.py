@@ -1,7 +1,8 @@
 """[J25] Figures 3, 7, 8, 10, 11 and Table 1: mean latency of its algorithms.
 
-The paper names neither grids nor seeds of the figures, nor how it fits slopes. Here slopes are
-least squares of means over seeds. Each size of Figure 3 is a prefix of the largest.
+The paper states neither the grids nor the seeds of the figures, nor how it fits slopes. Here slopes
+are fitted to means over seeds by least squares. In Figure 3 the requests of a smaller size are the
+first ones of the largest size.
 """
 
 from __future__ import annotations
@@ -34,33 +35,36 @@ from studies.reproduction.pictures import bars, lines
 from .workloads import ALGORITHMS, HIGH, LOW, REQUESTS, play, workload
 
 SLOPES = {HIGH: (1 / 6, 1 / 2), LOW: (1 / 800, 1 / 100)}
-"""Seconds of mean latency per request: MC-SF, and the best of the others ([J25] Figure 3)."""
+"""Slopes of mean latency, seconds per request, of MC-SF and of the best other ([J25] Figure 3)."""
 LINEAR = 0.98
-"""R^2 from which growth counts as linear."""
+"""Least R^2 with which growth counts as linear."""
 
 HELD = (0.1, 0.2)
-"""Values at which the other parameter is held."""
+"""Values of the parameter (alpha or beta) that is constant in a curve."""
 ALPHAS = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 BETAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0)
 QUICK = {"alpha": (0.025, 0.05, 0.1, 0.2, 0.25, 0.4), "beta": (0.01, 0.05, 0.2, 0.5, 1.0)}
 SMALL_ALPHA = 0.1
-"""Below it the paper finds latency much worse."""
+"""Value of alpha below which the paper finds latency much worse."""
 
 Case = tuple[str, int, float, int]
 """Policy, requests, arrivals per second and seed."""
 Means = Mapping[float, Mapping[float, float]]
-"""Mean latency by held and varied value; infinite where a run did not end."""
+"""Mean latency by value of the constant and the varied parameter. Infinite if a run did not end."""
 
 
 def serve(case: Case, given: Given) -> tuple[float, int]:
-    """Return mean latency (infinite where the run did not end) and evictions."""
+    """Run a policy. Return its mean latency (infinite if the run did not end) and evictions."""
     run = play(*case, given)
     done = run.status == "completed"
     return float(run.mean_latency) if done else math.inf, run.evictions
 
 
 def point(found: Sequence[tuple[float, int]]) -> tuple[list[float | None], float]:
-    """Return mean and interval of the latency (None where a run did not end), and evictions."""
+    """Return the mean latency over runs with its interval, and the mean number of evictions.
+
+    The latency is None if a run did not end.
+    """
     latencies = [latency for latency, _ in found]
     evictions = float(np.mean([count for _, count in found]))
     if math.inf in latencies:
@@ -70,7 +74,7 @@ def point(found: Sequence[tuple[float, int]]) -> tuple[list[float | None], float
 
 
 def slope_and_fit(points: Mapping[float, float]) -> tuple[float, float]:
-    """Return the least-squares slope and R^2 of that line (1 where the values are constant)."""
+    """Fit a line by least squares. Return its slope and R^2, which is 1 for constant values."""
     xs, ys = (np.array(list(side), dtype=np.float64) for side in (points, points.values()))
     slope, intercept = np.polyfit(xs, ys, 1)
     rest = float(((ys - slope * xs - intercept) ** 2).sum())
@@ -79,7 +83,7 @@ def slope_and_fit(points: Mapping[float, float]) -> tuple[float, float]:
 
 
 def growth(setting: Setting, rate: float) -> Outcome:
-    """Measure mean latency over the number of requests."""
+    """Measure the mean latency of every policy over the number of requests."""
     sizes = (200, 400, 600) if setting.quick else range(1000, 10_001, 1000)
     seeds = range(2 if setting.quick else 3)
     cases = [(spec, n, rate, s) for spec, _ in ALGORITHMS.values() for n in sizes for s in seeds]
@@ -125,7 +129,7 @@ def slope_checks(
     fits: Mapping[str, tuple[float, float]],
     published: tuple[float, float],
 ) -> list[Statement]:
-    """Check MC-SF's place, and slopes and their quotient within `FACTOR`."""
+    """Check that MC-SF is the lowest, and that slopes and their quotient agree within `FACTOR`."""
     first, *others = means.values()
     lowest = all(one[n] > first[n] for one in others for n in one if n in first)
     mine = fits["MC-SF"][0]
@@ -151,7 +155,10 @@ def slope_checks(
 
 
 def grid(setting: Setting, varied: str, rate: float, good: tuple[float, float]) -> Outcome:
-    """Measure alpha-protection with beta-clearing over one parameter; ``good`` is the paper's."""
+    """Measure alpha-protection with beta-clearing over one parameter, ``varied``.
+
+    ``good`` is the range of values that the paper recommends.
+    """
     n, seeds = (1000, range(1)) if setting.quick else (REQUESTS, range(3))
     full = {"alpha": ALPHAS, "beta": BETAS}
     values = (QUICK if setting.quick else full)[varied]
@@ -189,12 +196,12 @@ def grid(setting: Setting, varied: str, rate: float, good: tuple[float, float]) 
 
 
 def excesses(means: Means, values: Iterable[float]) -> list[float]:
-    """Return the distances from the best of each curve at these values, as shares."""
+    """Return how far latencies at these values are above the best of their curve, as shares."""
     return [one[value] / min(one.values()) - 1 for one in means.values() for value in values]
 
 
 def alpha_checks(means: Means, good: tuple[float, float]) -> list[Statement]:
-    """Check that the best alpha is in the range, and that those below 0.1 are worse."""
+    """Check that the best alpha is in the range ``good``, and that values below 0.1 are worse."""
     best = [min(one, key=one.__getitem__) for one in means.values()]
     least = min(excesses(means, [one for one in next(iter(means.values())) if one < SMALL_ALPHA]))
     places = " and ".join(f"{alpha:g}" for alpha in best)
@@ -212,7 +219,10 @@ def alpha_checks(means: Means, good: tuple[float, float]) -> list[Statement]:
 
 
 def beta_checks(means: Means, good: tuple[float, float]) -> list[Statement]:
-    """Check that in the range all are within `MARGIN` of the best, and the extreme betas not."""
+    """Check that every beta in the range ``good`` is within `MARGIN` of the best.
+
+    Also check that the smallest and the largest beta are not.
+    """
     betas = [*next(iter(means.values()))]
     inside = max(excesses(means, [beta for beta in betas if good[0] <= beta <= good[1]]))
     text = f"every beta in [{good[0]:g}, {good[1]:g}] within {MARGIN:.0%} of the best"
@@ -233,7 +243,7 @@ def mean_of(task: tuple[str, int, int], given: Given) -> tuple[float | None, int
 
 
 def table_1(setting: Setting) -> Outcome:
-    """Measure every line of the table on the same workloads."""
+    """Measure every policy of the table on the same workloads."""
     n, seeds = (200, 3) if setting.quick else (1000, 50)
     tasks = [(spec, n, seed) for spec, _ in ALGORITHMS.values() for seed in range(seeds)]
     found = setting.map(partial(mean_of, given=setting.given), tasks)
@@ -257,10 +267,10 @@ def table_1(setting: Setting) -> Outcome:
 
 
 def table_checks(averages: Sequence[float], published: Sequence[float]) -> list[Statement]:
-    """Check the two best, the order of the rest, distances from the first, and seconds.
+    """Check the two best policies, the order of the rest, ratios to the best, and seconds.
 
-    Averages that differ by less than 0.5 % in the paper are not taken to be in order: its own
-    deviations are larger.
+    Averages that differ by less than 0.5 % in the paper are not compared: the deviations that the
+    paper states are larger.
     """
     first, second, *rest = averages
     pairs = [

@@ -1,10 +1,11 @@
 """[J25] Figures 2, 5, 6 and 9: ratios of MC-SF, lengths of conversations, memory over time.
 
-Figure 2 has 40 to 60 requests in the paper. Here optima are proved with 20, some ten seconds each.
-At the paper's own sizes a better schedule, found by local search, bounds each ratio from below,
-which is enough to decide whether the paper's mean is possible there.
+Figure 2 has 40 to 60 requests in the paper. Here optima are proved for 20 requests, in some ten
+seconds each. For the sizes of the paper, local search finds a schedule that is at least as good as
+that of MC-SF. It gives a lower bound on each ratio. This is enough to decide whether the mean of
+the paper is possible.
 
-The conversations of Figure 5 are not freely available: only moments can be checked.
+The conversations of Figure 5 are not freely available, so only their moments can be checked.
 """
 
 from __future__ import annotations
@@ -42,22 +43,25 @@ from studies.reproduction.pictures import histograms
 from .workloads import HIGH, LONGEST, LOW, REQUESTS, play
 
 PUBLISHED = {1: (1.005, 1.074, 114), 2: (1.047, 1.227, None)}
-"""Mean and largest ratio over 200 trials, and trials in which MC-SF is optimal."""
+"""Published mean and largest ratio over 200 trials, and number of trials with ratio 1, by model."""
 TRIALS = 200
 TIME_LIMIT = 600.0
-"""Seconds for each optimum: far more than any of them needs."""
+"""Time limit in seconds for each optimum, far more than any of them needs."""
 
 BINS = 300
-"""Intervals of time in the table and the picture; batches are far more."""
+"""Number of time intervals in the table and the picture. There are far more batches."""
 MOST, CONSISTENTLY, CLOSE = 0.5, 0.9, 0.9
-"""Of memory, more than half is most; in nine batches of ten is consistently; a median batch above
-nine tenths is close to full."""
+"""Meaning of the paper's words: MOST is above half of the memory, CONSISTENTLY in nine batches of
+ten, and CLOSE (to full) a median batch above nine tenths."""
 BIN_WIDTH = 16
-"""Tokens: 128 bins up to the longest."""
+"""Width of a bin in tokens. There are 128 bins up to the longest length."""
 
 
 def ratios(setting: Setting, model: int) -> Outcome:
-    """Measure MC-SF over the optimum on small draws, and over a better schedule on large ones."""
+    """Measure the ratios of MC-SF to the optimum on small instances.
+
+    On large instances measure ratios to a better schedule, which are lower bounds.
+    """
     n, trials, moves = (6, 10, 20_000) if setting.quick else (20, TRIALS, 100_000)
     draws = [instances.generate(f"arrival-model-{model}", seed, n=n) for seed in range(trials)]
     options: Any = {"jobs": setting.jobs, "progress": setting.progress}
@@ -89,11 +93,11 @@ def ratios(setting: Setting, model: int) -> Outcome:
 
 
 def bounded_row(seed: int, model: int, moves: int) -> Sequence[Any]:
-    """Return a row: MC-SF and the schedule that local search finds at the paper's size."""
+    """Return a row: MC-SF and a schedule of local search on an instance of the paper's size."""
     instance = instances.generate(f"arrival-model-{model}", seed)
     assert isinstance(instance, instances.Instance)
     schedule = simulate(instance, "mc-sf").schedule
-    # From the policy's own schedule, so that no bound falls below 1.
+    # Local search begins with the policy's own schedule, so that no bound is below 1.
     search = OrderSearch(instance, schedule.start_times)
     search.run(moves)
     found = instances.Schedule(instance, search.best.starts)
@@ -112,8 +116,8 @@ def ratio_checks(
 ) -> list[Statement]:
     """Check distances from 1, optimal trials, and the paper's mean at the paper's sizes.
 
-    That mean is contradicted where it lies below the mean of the lower ends by more than twice the
-    standard error of a difference of two such means.
+    The paper's mean is not possible if it is below the mean of the lower bounds by more than twice
+    the standard error of a difference of two such means.
     """
     lows = [float(one.lower) for one in ratios if one.lower is not None]
     mean, largest = float(np.mean(lows)), max(lows)
@@ -146,11 +150,11 @@ def ratio_checks(
 
 
 def conversations(setting: Setting) -> Outcome:
-    """Measure the moments of the lengths."""
+    """Measure the moments of the lengths of conversations."""
     n = 2000 if setting.quick else REQUESTS
     source = conversations_of(setting.given, "conversations")
     sides = drawn_lengths(source, np.random.default_rng(0), n, LONGEST)
-    # Whole lengths fall into bins whose edges lie between them.
+    # Lengths are whole numbers, and the edges of bins are between them.
     edges = np.arange(0, LONGEST[0] + 1, BIN_WIDTH) + 0.5
     rows: list[Sequence[Any]] = []
     checks, panels, marks = [], {}, {}
@@ -197,7 +201,7 @@ def memory_use(setting: Setting, rate: float) -> Outcome:
 
 
 def memory_of(seed: int, n: int, rate: float, given: Given) -> tuple[Rounds, int, int]:
-    """Return memory over time, the limit, and evictions of a run of MC-SF."""
+    """Run MC-SF. Return its memory over time, the memory limit, and the number of evictions."""
     run = play("mc-sf", n, rate, seed, given)
     return run.rounds, run.problem.memory_limit, run.evictions
 
@@ -205,9 +209,10 @@ def memory_of(seed: int, n: int, rate: float, given: Given) -> tuple[Rounds, int
 def memory_checks(
     shares: npt.NDArray[np.float64], evictions: int, *, close_to_full: bool
 ) -> list[Statement]:
-    """Check batches as shares of M: mostly above half and, if asked, close to it.
+    """Check the memory of batches as shares of M: mostly above half.
 
-    The machine evicts before a batch that would be above M, so what could fail is that it has to.
+    If ``close_to_full``, also check that it is close to M. The policy evicts requests before a
+    batch would exceed M. So the first statement is that there are no evictions.
     """
     above, median = float(np.mean(shares > MOST)), float(np.median(shares))
     text = f"more than half of M in {CONSISTENTLY:.0%} of batches (in {above:.0%})"
@@ -222,9 +227,10 @@ def memory_checks(
 
 
 def binned(rounds: Rounds, bins: int = BINS) -> list[list[float]]:
-    """Return equal intervals of time: ends, smallest, time-weighted mean and largest value.
+    """Divide time into ``bins`` equal intervals, and return a row for each.
 
-    The machine holds nothing between the rounds of ``rounds``.
+    A row has the ends of the interval, and the smallest, the time-weighted mean and the largest
+    memory in it. Between rounds the machine holds nothing.
     """
     end = float(rounds.ends[-1])
     edges = np.linspace(float(rounds.starts[0]), end, bins + 1)

@@ -1,12 +1,13 @@
-"""[J25] Section 5.2: conversations in continuous time, and the runs of its algorithms.
+"""[J25] Section 5.2: workloads of conversations in continuous time, and runs of its policies.
 
-The paper draws 1,000 conversations of LMSYS-Chat-1M at 50 arrivals per second, and takes batch
-times from Vidur for Llama-2-70B on two A100s, M = 16,492. Seconds are not comparable, because:
+The paper draws 1,000 conversations of LMSYS-Chat-1M at 50 arrivals per second. It takes batch times
+from the simulator Vidur for Llama-2-70B on two A100s, with M = 16,492. Seconds here differ from
+those of the paper for two reasons:
 
-- Lengths, unless a reader gives others, are log-normal with the mean and median word counts that
-  [J25] Section 5.2 states, rounded up, prompts independent of outputs.
-- Batch times are the affine fit `llama-2-70b-2xa100`, off by 5 to 12 % from the profiles that the
-  paper's simulator interpolates.
+- Lengths are log-normal, unless a user gives others. They have the mean and median numbers of words
+  that [J25] Section 5.2 states, are rounded up, and prompts are independent of outputs.
+- Batch times are the affine fit `llama-2-70b-2xa100`. It differs by 5 to 12 % from the profiles
+  that the simulator of the paper interpolates.
 """
 
 from __future__ import annotations
@@ -44,34 +45,35 @@ ALGORITHMS = {
         (50.862, 0.946, 53.978, 49.086),
     ),
 }
-"""Policies of Figure 3 and Table 1, with the paper's average, deviation, maximum and minimum."""
+"""Policies of Figure 3 and Table 1, with average, deviation, maximum and minimum in the paper."""
 
 REQUESTS = 10_000
-"""Conversations of a run, [J25] Section 5.2."""
+"""Number of conversations of a run in [J25] Section 5.2."""
 
 LONGEST = (SERVED_PROMPTS.maximum, SERVED_OUTPUTS.maximum)
 HIGH, LOW = 50.0, 10.0
-"""Arrivals per second."""
+"""Arrivals per second with high and with low demand."""
 
 
 @lru_cache(maxsize=8)
 def synthetic(count: int, rate: float, seed: int) -> Workload:
-    """Return conversations of the generator."""
+    """Return a workload of synthetic conversations by the generator."""
     drawn: Workload = generate("conversations", seed, n=count, rate=rate)
     return drawn
 
 
 def workload(n: int, rate: float, seed: int, given: Given, of: int = REQUESTS) -> Workload:
-    """Return the first ``n`` of the ``of`` conversations of a seed: sizes differ by what is added.
+    """Return the first ``n`` of the ``of`` conversations of a seed.
 
-    Overrides change lengths and capacity; the arrivals stay those of the seed.
+    So a larger size has the requests of a smaller one and further ones. Conditions in ``given``
+    change lengths and memory, but not the arrival times.
     """
     whole = synthetic(of, rate, seed)
     source = conversations_of(given, "conversations")
     prompts, outputs = whole.prompt_lengths, whole.output_lengths
     if source != "conversations":
         rng = np.random.default_rng([seed, 25])
-        # Of a file the first are the same whatever their number.
+        # From a file, the first lengths are the same for every number of draws.
         drawn = len(whole) if isinstance(source, str) else n
         prompts, outputs = drawn_lengths(source, rng, drawn, LONGEST)
     return Workload(
@@ -84,7 +86,7 @@ def workload(n: int, rate: float, seed: int, given: Given, of: int = REQUESTS) -
 
 
 def play(policy: str, n: int, rate: float, seed: int, given: Given) -> Run:
-    """Run a policy for at most as many rounds as one that clears little needs, and more."""
+    """Run a policy. The limit on rounds is more than a policy with few evictions needs."""
     problem = workload(n, rate, seed, given)
     limit = 3 * n + 10_000
     return simulate(problem, make_policy(policy), seed=seed, max_rounds=limit)

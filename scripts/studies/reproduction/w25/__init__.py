@@ -1,3 +1,3 @@
-"""[W25]: tables and figures measured again."""
+"""Measurements that repeat the tables and figures of [W25]."""
 
 from . import latency, lengths  # noqa: F401

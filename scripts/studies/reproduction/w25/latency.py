@@ -1,13 +1,15 @@
-"""[W25] Figures 8 and EC.2, and Table EC.1: latency of its six algorithms.
+"""[W25] Figures 8 and EC.2, and Table EC.1: latency of its six policies.
 
-Figures: 2,000 requests, four conversations to a summary, shuffled; the first 200, 400, .. of them
-all at once, M = 16,492, in continuous time with `llama-2-70b-2xa100`. A statement of the paper
-holds if it holds at the largest number of requests and at more than half of all.
+Figures: the mixture has 2,000 requests in random order, four conversations for each summary. Its
+first 200, 400, .. requests arrive all at once. M is 16,492, and seconds are those of
+`llama-2-70b-2xa100`. A statement of the paper holds if it holds at the largest number of requests
+and at more than half of all numbers.
 
-Table: each of the three averages is within 5 % of the paper's; and they are within 3 % of one
-another, as the paper's are (2.6 % at most). The paper states no number of instances. No schedule
-can be better than a lower bound, so a number of the paper below it cannot be of the family stated:
-the relaxation's bound, in exact arithmetic, and the one of [J25] Equation (9) are given.
+Table: two statements are checked for each family. Each of the three averages is within 5 % of the
+paper's, and the averages are within 3 % of one another (2.6 % at most in the paper). The paper
+states no number of instances. The table also has two lower bounds: the bound of the relaxation, in
+exact arithmetic, and that of [J25] Equation (9). If a number of the paper is below them, it cannot
+belong to the family that the paper states.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ LABELS = {
     "smallest-volume-first": "smallest volume first",
     "fcfs": "FCFS",
 }
-"""The paper's six algorithms, and the simplest rule that looks at both lengths, not in it."""
+"""The six policies of the paper, and smallest volume first, which is not in the paper."""
 SIZES = tuple(range(200, 2001, 200))
 RELAXED_SIZES = (200, 1200, 1400, 1600, 1800, 2000)
-"""Sizes for the two algorithms that need the relaxation; between them it takes many minutes."""
+"""Numbers of requests for the two policies that need the relaxation, which takes many minutes."""
 QUICK_SIZES, QUICK_SCALE = (30, 60, 90), 32
 MIXTURE_SEED = 0
-"""One mixture, as in the paper."""
+"""Seed of the mixture. There is one mixture, as in the paper."""
 ALIKE = 0.05
 """Two latencies are nearly identical if they differ by at most this share of the larger."""
 
@@ -59,11 +61,11 @@ PAPER: Mapping[str, tuple[int, tuple[float, float, float]]] = {
     "exponential": (100, (6015.7, 6016.9, 6016.0)),
     "mixed": (200, (22133.2, 22100.1, 22128.2)),
 }
-"""[W25] Table EC.1: requests, and average total latency in the order of `TABLE`."""
+"""Numbers of [W25] Table EC.1: requests, and average total latency in the order of `TABLE`."""
 REFERENCE = "smallest-volume-first"
 LEVEL, SPREAD = 0.05, 0.03
 LARGEST_MEMORY = 2000
-"""Twenty times the M stated: the most that is tried to explain a number."""
+"""Largest M that is tried to explain a number of the paper: twenty times the stated M."""
 
 Means = Mapping[int, Mapping[str, float]]
 """Mean latency in seconds, by number of requests and policy."""
@@ -72,8 +74,8 @@ Means = Mapping[int, Mapping[str, float]]
 def relaxed(instance: Instance, scale: int, method: Literal["auto", "lp", "lagrangian"]) -> Any:
     """Return the relaxation of an instance, with one thread.
 
-    Lengths (rounded up) and M (rounded down) are divided by ``scale`` first: far quicker, and a
-    coarser order.
+    Lengths and M are first divided by ``scale``. Lengths are rounded up and M is rounded down. This
+    is far quicker, but the order of the requests is coarser.
     """
     coarse = Instance.from_arrays(
         -(-instance.prompt_lengths // scale),
@@ -84,19 +86,22 @@ def relaxed(instance: Instance, scale: int, method: Literal["auto", "lp", "lagra
 
 
 def policy_of(name: str, relaxation: Any) -> Policy | str:
-    """Return a policy; both orders of a relaxation share it, as everything arrives at once."""
+    """Return the policy ``name``. The two policies that need it share the same ``relaxation``.
+
+    All requests arrive at once, so both would solve the same one.
+    """
     return make_policy(name, relaxation=lambda _: relaxation) if name in RELAXED else name
 
 
 def latencies(task: tuple[int, int | None], given: Given) -> dict[str, tuple[float, float]]:
-    """Return mean latency in seconds and in rounds by policy, on the same requests."""
+    """Run policies on the same requests. Return mean latencies (seconds, rounds) by policy."""
     count, scale = task
     prompts, outputs = mixture(np.random.default_rng(MIXTURE_SEED), given)
     limit = given.get("memory", MACHINE.memory_limit)
     instance = Instance.from_arrays(prompts[:count], outputs[:count], memory_limit=limit)
     relaxation = None
     if scale is not None:
-        # Not "auto": with lengths as they are all sizes are to be solved the same way.
+        # The method is not "auto", so that all sizes are solved in the same way.
         relaxation = relaxed(instance, scale, "lagrangian" if scale == 1 else "lp")
     timed = Workload.from_instance(instance, seconds_of(given))
     found = {}
@@ -112,27 +117,27 @@ def latencies(task: tuple[int, int | None], given: Given) -> dict[str, tuple[flo
 
 @cache
 def _measured(quick: bool, given: tuple[tuple[str, Any], ...], jobs: int) -> list[tuple[int, Any]]:
-    """Both figures are of the same runs: simulated once in a process."""
+    """Return the latencies at all sizes. Both figures use them, so the result is cached."""
     sizes, with_relaxation = (QUICK_SIZES, QUICK_SIZES) if quick else (SIZES, RELAXED_SIZES)
     scale = QUICK_SCALE if quick else 1
-    # Largest first: no process is left alone with it at the end.
+    # The largest size is first, so that no process works on it alone at the end.
     tasks = [(n, scale if n in with_relaxation else None) for n in sorted(sizes, reverse=True)]
     found = Setting(jobs=jobs).map(partial(latencies, given=dict(given)), tasks)
     return sorted(zip([n for n, _ in tasks], found, strict=True))
 
 
 def known(means: Means, names: Sequence[str]) -> Means:
-    """Return the sizes at which all of ``names`` were measured, ascending."""
+    """Return the latencies at sizes at which all of ``names`` were measured, in rising order."""
     return {size: own for size, own in sorted(means.items()) if set(names) <= set(own)}
 
 
 def alike(one: float, other: float) -> bool:
-    """Return whether they differ by at most `ALIKE` of the larger."""
+    """Return whether two latencies differ by at most the share `ALIKE` of the larger one."""
     return abs(one - other) <= ALIKE * max(one, other)
 
 
 def figure_8_checks(means: Means) -> list[Statement]:
-    """Check what the paper reads off Figure 8."""
+    """Check the statements of the paper about Figure 8."""
 
     def check(
         text: str, names: Sequence[str], holds: Callable[[Mapping[str, float]], bool]
@@ -167,7 +172,7 @@ def figure_8_checks(means: Means) -> list[Statement]:
 
 
 def figure_ec2_checks(means: Means) -> list[Statement]:
-    """Check that both curves almost coincide at each size."""
+    """Check that both curves of Figure EC.2 almost coincide at each number of requests."""
     return [
         Statement(
             f"within {ALIKE:.0%} at {size:,} requests "
@@ -181,7 +186,7 @@ def figure_ec2_checks(means: Means) -> list[Statement]:
 def mean_latency(
     setting: Setting, names: Sequence[str], check: Callable[[Means], list[Statement]]
 ) -> Outcome:
-    """Measure mean latency over the number of requests."""
+    """Measure the mean latency of policies over the number of requests."""
     found = _measured(setting.quick, tuple(sorted(setting.given.items())), setting.jobs)
     means = {size: {name: own[0] for name, own in at.items()} for size, at in found}
     rows = [[size, name, *at[name]] for size, at in found for name in names if name in at]
@@ -194,7 +199,7 @@ def mean_latency(
 
 
 def totals(task: tuple[str, int, int]) -> dict[str, float]:
-    """Return total latency by policy, and two lower bounds on that of any schedule."""
+    """Return the total latency of each policy, and two lower bounds that hold for any schedule."""
     family, n, seed = task
     instance: Instance = generate(family, seed=seed, n=n)
     relaxation = relaxed(instance, 1, "auto")
@@ -206,10 +211,11 @@ def totals(task: tuple[str, int, int]) -> dict[str, float]:
 
 
 def matching_memory(instances: Sequence[Instance], total: float) -> int | None:
-    """Return the largest M up to `LARGEST_MEMORY` with a mean total of at least ``total``.
+    """Return the largest M with which the mean total latency is at least ``total``.
 
-    It is that of `sorted-f-swap`; None where it is less at the smallest M that holds every request.
-    Latency falls with M but for small irregularities, so the answer is found by bisection.
+    M is at most `LARGEST_MEMORY`, and the policy is `sorted-f-swap`. The result is None if even the
+    smallest M that fits every request gives a lower total. Latency falls with M, except for small
+    irregularities, so the result is found by bisection.
     """
 
     def average(limit: int) -> float:
@@ -227,7 +233,7 @@ def matching_memory(instances: Sequence[Instance], total: float) -> int | None:
 
 
 def table_ec1(setting: Setting) -> Outcome:
-    """Measure all families with all seeds."""
+    """Measure the policies on all families of instances with all seeds."""
     seeds = range(2 if setting.quick else 5)
     sizes = {family: 12 if setting.quick else n for family, (n, _) in PAPER.items()}
     tasks = [(family, n, seed) for family, n in sizes.items() for seed in seeds]

@@ -1,13 +1,13 @@
 """[W25] Figures 5, 6, 7 and EC.1: lengths of conversations, summaries and mixtures.
 
-A published number agrees if it lies in the central 99 % of the same statistic over many draws of as
-many requests as the paper took. Figure 7's means, 542.75 and 127.50, are to the last digit four to
-one mixtures of those of Figures 5 and 6, so these describe the very 1,600 conversations and 400
-summaries that were drawn.
+The same number of requests as in the paper is drawn many times, and a statistic is computed of each
+draw. A published number agrees if it is in the central 99 % of these values. The means of Figure 7,
+542.75 and 127.50, are four to one mixtures of those of Figures 5 and 6 to the last digit. So
+Figures 5 and 6 describe the same 1,600 conversations and 400 summaries that are in the mixture.
 
-Of Figure EC.1 two statements are compared with many draws together: prompts of at most 25 tokens
-are the majority; and in bins of five tokens there are exactly two peaks, the first the higher. A
-second peak must rise above the valley before it by three standard errors.
+Two statements about Figure EC.1 are compared with many draws together. Most prompts have at most 25
+tokens. In bins of five tokens there are exactly two peaks, and the first is the higher one. The
+second peak must be above the valley before it by three standard errors.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from studies.reproduction.lengths import Given, conversations_of, drawn_lengths
 from studies.reproduction.pictures import histograms
 
 LONGEST = (SUMMARY_PROMPTS.maximum, SUMMARY_OUTPUTS.maximum)
-"""Prompts and outputs that a reader's file may have: a context holds one token more."""
+"""Longest prompt and output taken from a user's file. A context has one token more."""
 SHORT, LONG = 1600, 400
-"""Conversations and summaries in the paper."""
+"""Numbers of conversations and of summaries in the paper."""
 BINS, SHOWN = 40, 0.99
-"""Bins of a histogram, and the share of the lengths in it; few are much longer."""
+"""Number of bins of a histogram, and share of lengths that it shows. A few are much longer."""
 
 Lengths = tuple[IntArray, IntArray]
 Key = tuple[str, str]
@@ -55,24 +55,24 @@ PUBLISHED: Mapping[str, Mapping[Key, float]] = {
         ("output", "mean"): 127.50,
     },
 }
-"""[W25] Section 7; the median of the mixture's outputs is not printed."""
+"""Numbers of [W25] Section 7. It does not print the median of the mixture's outputs."""
 
 FAMILY_REQUESTS, FAMILY_LONGEST, FAMILY_SHORT, WIDTH = 200, 50, 25, 5
-"""The family ``mixed`` of Table EC.1: requests, tokens, what is short, and the bins."""
+"""Family ``mixed`` of Table EC.1: requests, longest and longest short prompt, width of a bin."""
 
 
 def conversations(rng: np.random.Generator, given: Given, count: int = SHORT) -> Lengths:
-    """Draw from a reader's file, or from laws with the published means and medians."""
+    """Draw conversations from a user's file, or from laws with the published means and medians."""
     return drawn_lengths(conversations_of(given, "lmsys-like"), rng, count, LONGEST)
 
 
 def summaries(rng: np.random.Generator, given: Given, count: int = LONG) -> Lengths:
-    """Draw from a reader's file without repetition, or from laws with the published moments."""
+    """Draw summaries from a user's file without repetition, or from laws with published moments."""
     return drawn_lengths(given.get("arxiv", "summaries"), rng, count, LONGEST)
 
 
 def mixture(rng: np.random.Generator, given: Given, count: int = SHORT + LONG) -> Lengths:
-    """Draw four conversations to a summary, shuffled."""
+    """Draw a mixture in random order, with four conversations for each summary."""
     long = count // 5
     short, others = conversations(rng, given, count - long), summaries(rng, given, long)
     order = draw_order(rng, count)
@@ -84,9 +84,9 @@ DRAW = {"conversations": conversations, "summaries": summaries, "mixture": mixtu
 
 
 def central_range(values: Sequence[float], share: float = 0.99) -> tuple[float, float]:
-    """Return the smallest and largest value once the tails are cut, the same number at each end.
+    """Return the smallest and largest value after equal numbers of values are cut at both ends.
 
-    Of 1,000 values and 0.99 five are cut at each end.
+    With 1,000 values and the share 0.99, five values are cut at each end.
     """
     ordered = sorted(values)
     cut = math.floor(len(ordered) * (1 - share) / 2 + 1e-9)
@@ -94,21 +94,21 @@ def central_range(values: Sequence[float], share: float = 0.99) -> tuple[float, 
 
 
 def edges_of(values: IntArray) -> IntArray:
-    """Return whole numbers, from 1 to beyond all but the longest lengths."""
+    """Return whole numbers as edges of bins, from 1 to beyond all but the longest lengths."""
     top = float(np.quantile(values, SHOWN))
     width = max(1, int(np.ceil(top / BINS)))
     return np.arange(1, top + width + 1, width, dtype=np.int64)
 
 
 def fitted(kind: str, given: Given) -> Collection[Key]:
-    """Return the published numbers that the laws were fitted to."""
+    """Return the keys of the published numbers to which the laws were fitted."""
     if ("arxiv" if kind == "summaries" else "lmsys") in given:
         return ()
     return [key for key in PUBLISHED[kind] if kind != "mixture" or key[1] == "mean"]
 
 
 def lengths(setting: Setting, kind: str) -> Outcome:
-    """Measure statistics of many draws, and histograms of the first."""
+    """Measure statistics of lengths over many draws, and draw histograms of the first draw."""
     draws = 50 if setting.quick else 1000
     samples = [DRAW[kind](np.random.default_rng(seed), setting.given) for seed in range(draws)]
     rows: list[list[Any]] = []
@@ -138,7 +138,10 @@ def lengths(setting: Setting, kind: str) -> Outcome:
 
 
 def peaks_of(counts: Sequence[int]) -> list[int]:
-    """Return positions of bins above both neighbours; a plateau counts once, at its first bin."""
+    """Return the positions of bins that are above both neighbours.
+
+    A plateau counts once, at its first bin.
+    """
     padded = [-1, *counts, -1]
     found = []
     for place in range(1, len(padded) - 1):
@@ -151,7 +154,7 @@ def peaks_of(counts: Sequence[int]) -> list[int]:
 
 
 def bimodality(counts: Sequence[int]) -> Statement:
-    """Check two peaks, the first the higher, the second beyond chance."""
+    """Check that there are exactly two peaks, the first the higher, the second beyond chance."""
     peaks, holds = peaks_of(counts), False
     if len(peaks) == 2:
         first, second = (counts[place] for place in peaks)
@@ -161,7 +164,7 @@ def bimodality(counts: Sequence[int]) -> Statement:
 
 
 def mixed_prompts(setting: Setting) -> Outcome:
-    """Measure the prompts of draws of 200 requests each."""
+    """Measure the prompts of the mixed family over draws of 200 requests each."""
     seeds = range(100 if setting.quick else 1000)
     samples = [generate("mixed", seed=s, n=FAMILY_REQUESTS).prompt_lengths for s in seeds]
     edges = np.arange(1, FAMILY_LONGEST + WIDTH + 1, WIDTH)
