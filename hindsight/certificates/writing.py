@@ -32,7 +32,6 @@ from hindsight.outcomes.proofs import NO_PRICES, Proof
 from hindsight.outcomes.result import Result, rounded_down
 from hindsight.prices.minorants import affine_minorants
 from hindsight.prices.round_lengths import SecondsProof
-from hindsight.prices.states import StatePrices
 from hindsight.prices.tokens import round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.clock import Clock
@@ -147,10 +146,8 @@ def _in_rounds(
     clock, states = _ProofClock(time_limit), None
     volume = round_prices(filling_prices(fill_by_volume(machine)), machine)
     for step in (volume, *(() if proof is None else proof.steps)):
-        size = step.prices.shape[-1] if isinstance(step, StatePrices) else 0
-        instance = fleet if size == fleet.memory_limit + 1 else machine
         clock.begin()
-        part = step.to_part(instance, preemptive=preemptive)
+        part = step.to_part(fleet, preemptive=preemptive)
         states = part if part["kind"] == "state-prices" else states
         with contextlib.suppress(SearchFailedError):
             _take_best(document, part, clock)
