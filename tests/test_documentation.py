@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from notebooks import notebook_of
 
 from generated import expanded, public_names
 from instances.problem.conditions import conditions
@@ -293,6 +294,14 @@ def test_pages_with_tables_of_the_site_say_where_they_go() -> None:
     texts = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")}
     found = {name: text.count(TABLES_HERE) for name, text in texts.items() if TABLES_HERE in text}
     assert found == dict.fromkeys(TABLES, 1)
+
+
+def test_a_notebook_has_the_files_the_code_and_the_commands_of_its_page() -> None:
+    page = (
+        'A\n```python title="a.py"\nx = 1\n```\nB\n```console\n$ ls\na.py\n```\n```text\n1\n```\n'
+    )
+    sources = [cell["source"] for cell in json.loads(notebook_of(page))["cells"]]
+    assert sources == ["A", "%%writefile a.py\nx = 1", "B", "!ls", "```text\n1\n```"]
 
 
 def test_every_public_name_has_one_place_in_the_reference() -> None:

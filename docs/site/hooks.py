@@ -20,6 +20,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "docs" / "site")]
 
+from notebooks import NOTEBOOKS, notebook_of  # noqa: E402
+
 from generated import MARK, expanded  # noqa: E402
 from studies.pages import TABLES, TABLES_HERE  # noqa: E402
 
@@ -71,6 +73,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.remove(page)
             text = expanded(page.content_string)
             files.append(File.generated(config, page.src_uri, content=text))
+    for name in NOTEBOOKS:
+        text = notebook_of(files.src_uris[name].content_string)
+        files.append(File.generated(config, name.replace(".md", ".ipynb"), content=text))
     for source, name in PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text("utf-8")))
     linked = {
@@ -98,6 +103,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         relative = posixpath.relpath(target, posixpath.dirname(here) or ".")
         return f"{link['bang']}[{link['text']}]({relative}{link['rest']})"
 
+    if here in NOTEBOOKS:
+        own = here.replace(".md", ".ipynb")
+        markdown = markdown.replace("\n\n", f"\n\n[As a notebook]({own})\n\n", 1)
     if here == PAGES["README.md"]:
         # Its picture is HTML, for two themes.
         markdown = markdown.replace('="docs/', '="')
