@@ -179,8 +179,8 @@ class _Sets:
     def with_one_more(self, numbers: Ints, i: int) -> Ints:
         """Return the row numbers of the sets that arise by adding request i to given sets.
 
-        ``numbers`` are the row numbers of the given sets, and the result those of the new sets, in
-        the same order. New sets that the table lacks are appended to it.
+        ``numbers`` has the row number of each given set. The result has the row number of each new
+        set, in the same order. New sets that the table lacks are appended to it.
         """
         after = np.zeros(len(self.rows), dtype=np.int64)
         new: list[Flags] = []

@@ -314,11 +314,11 @@ class OtherRequests:
         size = min((max(0, int(room.max())) // r + 1) * (M + 1), len(k))
         self.spend(CALL + values.size + 3 * size * len(some))
         fits = k[:size] * np.int32(r) + S[:size] <= room.astype(np.int32)[:, None]
-        # A new group is a set of cases, each with ``number`` requests of r remaining rounds, which
-        # hold ``held`` tokens together. Entry (k, S) of its table is entry (k + number, S + held)
-        # of the table of the old group that contains it. If these requests do not fit into memory
-        # with k requests that hold S tokens, the entry read here is wrong. It is replaced by minus
-        # infinity below.
+        # Each case of a new group has ``number`` requests of r remaining rounds, which hold
+        # ``held`` tokens together. Entry (k, S) of the group's table is entry (k + number, S +
+        # held) of the table of the old group that contains it. If these requests do not fit into
+        # memory with k requests that hold S tokens, the entry read here is wrong. It is replaced by
+        # minus infinity below.
         begin = some * len(k) + number * (M + 1) + held
         read = values.ravel().take(begin[:, None] + np.arange(size), mode="clip")
         # ``nothing`` is used as minus infinity: it stays negative if any sum of prices is added to

@@ -281,7 +281,7 @@ class StateSearch:
         return Layer._make(column[:count] for column in self._following)
 
     def undominated(self, found: Layer, alive: IntArray) -> Layer:
-        """Return a copy of the states ``alive``, without those that another one dominates.
+        """Return a copy of the states ``alive``, without those that another state dominates.
 
         ``alive`` has the indices in ``found`` of the states to compare. Of two states with the same
         started requests, one dominates the other if it costs no more and holds no more memory in

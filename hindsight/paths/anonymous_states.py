@@ -36,7 +36,7 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class AnonymousStates(NamedTuple):
-    """Anonymous states of one epoch, and tables of largest total prices of those that fit together.
+    """Anonymous states of one epoch, and tables of the largest total prices of sets of them.
 
     An epoch is the time between two rounds. A path graph has schedules as its paths. Its nodes
     record the starts of the *followed* requests only. All other requests are *anonymous*. In state

@@ -122,7 +122,7 @@ class _Bounds:
         # The first prices are per token: entry (r, 0) is the price of a token of memory in round r,
         # and the shape is (rounds + 1, 1). After the first call of `_improve_prices`, entry (r, m)
         # is the price that a request pays for holding m tokens in round r, and the shape is (rounds
-        # + 1, M + 1).
+        # + 1, M + 1) with the memory limit M.
         self._prices = np.zeros((max(len(prices), last) + 1, 1))
         self._prices[1 : len(prices) + 1, 0] = prices
         work = len(self._prices) * int(self._below.output_lengths.sum())

@@ -90,8 +90,8 @@ def beam_schedule(
         Stop callback, called about every `hindsight.runtime.clock.SLICE_SECONDS` seconds. Once it
         returns True, the search ends with result None.
     kept : int64 array or None, default None
-        Fixed start times, in ascending order, of the first requests of ``order``. The others start
-        no earlier than these. None fixes no start.
+        Fixed start times, in ascending order, of the first requests of ``order``. All other
+        requests start no earlier than the last of these times. None fixes no start.
     """
     n, kept = len(instance), np.zeros(0, np.int64) if kept is None else kept
     width, room, window = settings.width, min(len(instance), room), min(WINDOW, len(instance))

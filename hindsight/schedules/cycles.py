@@ -316,8 +316,8 @@ class RuinAndRecreate:
     def _cost_of(self, starts: IntArray) -> float:
         """Return the cost of a schedule with these starts.
 
-        If requests may be left out of the schedule, the cost is the number of those left out (start
-        -1). Otherwise it is the sum of weight times start, or infinite if a start is -1.
+        If requests may be left out of the schedule, the cost is the number of requests left out
+        (start -1). Otherwise it is the sum of weight times start, or infinite if a start is -1.
         """
         if self._are_optional:
             return float((starts < 0).sum())

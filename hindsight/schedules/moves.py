@@ -119,7 +119,8 @@ class Work(NamedTuple):
         The region: requests in it start in round ``first`` or later, and end in round ``last`` or
         before.
     candidates : int64 array
-        The requests that moves may change: those inside the region, and those left out.
+        The requests that moves may change: requests inside the region, and requests that the
+        schedule leaves out.
     state : int64 array, shape (1,)
         State of the random numbers (`timetables.next_uniform`).
     sums, weighted_sums : float64 array, shape (rounds,)
@@ -263,10 +264,10 @@ def _place_of(work: Work, start: float) -> int:
 def _draw(work: Work) -> int:
     """Draw the requests that a move removes into `Removed.taken`; return their number.
 
-    The first request starts after its arrival or is left out of the schedule. The others start near
-    a random round between the arrival of the first request and its start (or its last allowed
-    start, if it is left out). If requests may be left out, some of those that are left out at
-    present are drawn too.
+    The first request starts after its arrival or is left out of the schedule. Each further request
+    starts near a random round between the arrival of the first request and its start (or its last
+    allowed start, if it is left out). If requests may be left out, a move also draws some requests
+    that the schedule leaves out at present.
     """
     table, removed, reach = work.table, work.removed, work.settings.reach
     candidates, state = work.candidates, work.state

@@ -189,8 +189,8 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
     Each move begins at a later place of the order than the move before it. After the last place,
     moves begin at the front again. The memory profiles have the memory that all requests before the
-    first place of a move hold in each round. So the requests between the first places of the last
-    move and of this one are added to them.
+    first place of a move hold in each round. So the requests from the first place of the previous
+    move up to the place before the first place of this move are added to the profiles.
     """
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0

@@ -266,7 +266,8 @@ class _Search:
             if (ascent.turns - first) % (FINER_TURNS * ascent.subsets):
                 continue
             # ``lasts``: expected seconds of the next `FINER_TURNS` passes with halved price cells
-            # (intervals of constant price). They take about three times as long as the last ones.
+            # (intervals of constant price). They take about three times as long as the last
+            # `FINER_TURNS` passes.
             lasts = 3 * (clock.seconds() - began)
             stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
             reached, began = ascent.estimate, clock.seconds()
