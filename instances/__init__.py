@@ -1,7 +1,8 @@
-"""The problem and where it comes from: requests, instances, schedules, their checker, generators.
+"""The scheduling problem: requests, instances, schedules and their checks, generators, logs.
 
-Symbols and the time convention are those of [J25]: a request that starts at t runs in rounds
-t+1 .. t+o and holds s + (r - t) tokens in round r; the cache holds M.
+Symbols and the time convention are those of [J25]. A request with prompt length s and output length
+o that starts at t runs in rounds t+1 .. t+o and holds s + (r - t) tokens in round r. All requests
+together hold at most M tokens.
 """
 
 from __future__ import annotations

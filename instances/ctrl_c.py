@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 FLURRY_SECONDS = 1.0
-"""Seconds after a counted Ctrl-C in which further ones are ignored: they come from a key held down,
-or from a shell that sends the signal a second time."""
+"""Seconds after a counted Ctrl-C in which further ones are ignored. They may come from a key that
+is held down, or from a shell that sends the signal a second time."""
 
 
 class Interruption:
@@ -28,7 +28,7 @@ class Interruption:
     Attributes
     ----------
     presses : int
-        Number of times that Ctrl-C was pressed, without those within `FLURRY_SECONDS` of another.
+        Number of times that Ctrl-C was pressed. Presses within `FLURRY_SECONDS` count once.
     raised : bool
         Whether a press raised KeyboardInterrupt.
     """
@@ -73,7 +73,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def _counts(self) -> bool:
-        # In nested ``with`` blocks a press counts for the outer block too: it ends both
+        # In nested ``with`` blocks a press also counts for the outer block, so that it ends both
         # computations.
         if self._outer is not None:
             self._outer._counts()

@@ -1,4 +1,4 @@
-"""Errors of invalid input: each names the owner, the field and the value."""
+"""Errors of invalid input. Their messages have the object, its field and the refused value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LISTED = 40
 
 
 class _RefusedError(Exception):
-    """Base of errors about a value; the message has the owner, the field, the value, a reason."""
+    """Base class of errors about a value. The message has owner, field, value and reason."""
 
     def __init__(self, owner: str | None, field: str, value: Any, reason: str) -> None:
         # All arguments go to the base class: pickle rebuilds an exception from these.
@@ -57,7 +57,7 @@ class UnknownNameError(ValueError):
 
     @property
     def nearest(self) -> str:
-        """A question that suggests similar known names, ``did you mean ...?``; empty if none."""
+        """Question that suggests similar known names, ``did you mean ...?``. Empty without any."""
         lowered = {one.lower(): one for one in self.known}
         name = str(self.name).lower()
         near = difflib.get_close_matches(name, lowered, n=2, cutoff=0.65)

@@ -1,4 +1,4 @@
-"""Atomic writing of files, and reading of files that may be damaged, endless or malicious."""
+"""Write files atomically, and read files that may be damaged, endless or malicious."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LARGEST_TEXT = 2**30
 CHUNK = 2**20
 
 LONGEST_LINE = 2**20
-"""Longest line read, in characters: a line is in memory at once, and table rows are shorter."""
+"""Longest line in characters. A whole line is in memory at once, and table rows are shorter."""
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
-"""Characters at the start of a cell for which a spreadsheet takes text for a formula."""
+"""A spreadsheet takes the text of a cell for a formula if it begins with one of these."""
 
 DEEPEST = 100
-"""Most levels of nested lists and tables in a JSON or TOML document: Python's limit is hundreds."""
+"""Most levels of nested lists and tables in a JSON or TOML document. Python allows hundreds."""
 
 LARGEST_NUMBER = 10**300
-"""Largest integer in a JSON or TOML document: larger ones overflow floats, or cannot be printed."""
+"""Largest integer in a JSON or TOML document. Larger ones overflow floats or cannot be printed."""
 
 _TOO_DEEP = f"is nested more than {DEEPEST} deep"
 
@@ -51,7 +51,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     OSError
         The file cannot be read.
     FileFormatError
-        The file has NUL bytes, as the endless device /dev/zero, or more than `LARGEST_TEXT` bytes.
+        The file has NUL bytes, like the endless device /dev/zero, or over `LARGEST_TEXT` bytes.
     """
     content = bytearray()
     with open(path, "rb") as stream:
@@ -97,8 +97,8 @@ def bounded_lines(
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Convert the pairs of a JSON object to a dict, and refuse duplicate keys.
 
-    A duplicate is ambiguous: Python takes the last value, other readers take the first. This is the
-    ``object_pairs_hook`` with which all JSON files of users are parsed.
+    A duplicate key is ambiguous: Python takes the last value, and other readers take the first. All
+    JSON files of users are parsed with this function as ``object_pairs_hook``.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _parsed(parse: Callable[[str], Any], text: str | bytes, path: object) -> Any
     except tomllib.TOMLDecodeError as error:
         raise FileFormatError(path, f"is not TOML: {error}") from None
     except ValueError as error:
-        # The other kinds of ValueError: a duplicate key, or an integer of thousands of digits.
+        # The error is about a duplicate key, or an integer of thousands of digits.
         raise FileFormatError(path, str(error)) from None
     check_shape(document, path)
     return document
@@ -214,8 +214,8 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 def _inert(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
-    # The csv module does not quote cells with a carriage return, after which a new line would
-    # begin: `printable` escapes it.
+    # The csv module does not quote a carriage return, which would begin a new line. `printable`
+    # escapes it.
     text = printable(cell)
     if not text.startswith(FORMULA_SIGNS):
         return text

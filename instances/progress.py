@@ -1,4 +1,4 @@
-"""Progress on the error output: bars in a terminal, lines elsewhere if asked for."""
+"""Show progress on the error output: as a bar in a terminal, or as lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def progress_bar(
 ) -> Iterator[Callable[[float, str], None]]:
     """Show a progress bar on the error output if it is a terminal.
 
-    Yields a function ``update(done, text)``. Without a total the bar moves without a measure. With
-    ``is_kept`` the bar stays on the terminal at the end, otherwise it is removed.
+    Yields a function ``update(done, text)``. Without a total the bar only shows that something
+    moves. With ``is_kept`` the bar stays on the terminal at the end, otherwise it is removed.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

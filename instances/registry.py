@@ -37,7 +37,7 @@ class Registry(dict[str, Thing]):
         return sorted(self)
 
     def register(self, name: str) -> Callable[[Function], Function]:
-        """Return a decorator that registers a function or class under a name; see `add`."""
+        """Return a decorator that registers a function or class under a name, as `add` does."""
 
         def register(function: Function) -> Function:
             self.add(name, function)
@@ -46,7 +46,7 @@ class Registry(dict[str, Thing]):
         return register
 
     def add(self, name: str, function: Any) -> None:
-        """Register a function or class under a name; called by decorators.
+        """Register a function or class under a name. Decorators call this method.
 
         If the same module registers the name again, the new definition replaces the old one with a
         warning. This happens when an edited file is imported again or a notebook cell is run again.
@@ -65,7 +65,7 @@ class Registry(dict[str, Thing]):
                 places = f"{_origin(known)} and {_origin(function)}"
                 raise ValueError(f"{self._kind} {name!r} is registered twice, by {places}")
             text = f"{self._kind} {name!r} is replaced: {_origin(function)} is defined again"
-            # Level 3 makes the warning point to the decorated function: level 2 is the decorator.
+            # With level 3 the warning points to the decorated function, not to the decorator.
             warnings.warn(text, stacklevel=3)
         self[name] = function
 

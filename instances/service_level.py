@@ -58,12 +58,12 @@ AnyLevel = ServiceLevel | Sequence[ServiceLevel]
 
 
 class Limits(NamedTuple):
-    """Limits of a service level for each request, as arrays of shape (n,); infinite if not set.
+    """Limits of each request by its service level, as arrays of shape (n,). Infinite if not set.
 
     Attributes
     ----------
     latency, first_token, time_per_token : float64 array
-        See `ServiceLevel`.
+        Limits of the requests, with the meaning of the fields of `ServiceLevel`.
     """
 
     latency: FloatArray
@@ -106,8 +106,8 @@ class Limits(NamedTuple):
 
         It is time_per_token * (output length - 1), and infinite for a single output token.
         """
-        # For one output token and no limit, infinity * 0 is NaN, with a warning; the last line
-        # replaces it.
+        # For one output token and no limit, infinity * 0 is NaN. Suppress the warning, since the
+        # last line replaces NaN by infinity.
         with np.errstate(invalid="ignore"):
             most = self.time_per_token * (output_lengths - 1)
         return np.where(output_lengths > 1, most, np.inf)

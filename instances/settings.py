@@ -1,4 +1,4 @@
-"""Settings as text: ``name=value``, as command lines have them."""
+"""Settings as text of the form ``name=value``, as in command lines."""
 
 from __future__ import annotations
 

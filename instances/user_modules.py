@@ -1,4 +1,4 @@
-"""Import of the user's own modules, which command lines and stored runs give by name or file."""
+"""Import modules of the user, which command lines and stored runs name by module or by file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MAIN = "__main__"
 SUFFIX = ".py"
 
 FILE_MARK = "@"
-"""Character in names of modules loaded from files: the file's stem, ``@``, a hash of its path."""
+"""Modules loaded from files have names of this form: stem of the file, ``@``, hash of its path."""
 
 _files: dict[Path, tuple[bytes, ModuleType]] = {}
 """Content and module of each file that `import_source` loaded, by absolute path."""
 
 _imported: dict[str, None] = {}
-"""Modules and absolute paths of files imported by `import_sources`, in order; an ordered set."""
+"""Ordered set of the modules, and absolute paths of the files, that `import_sources` imported."""
 
 Value = TypeVar("Value")
 
@@ -57,7 +57,7 @@ def import_sources(names: Iterable[str], folder: str | os.PathLike[str] = ".") -
 def import_source(
     name: str, folder: str | os.PathLike[str] = ".", field: str = "import"
 ) -> ModuleType:
-    """Import one module or file of the user, as `import_sources` does; return the module.
+    """Import one module or file of the user, as `import_sources` does, and return the module.
 
     ``field`` is the name of the argument in errors. A file is imported again only if it has been
     edited since the last import.
@@ -75,14 +75,17 @@ def import_source(
 
 
 def imported_sources() -> list[str]:
-    """Return the names of all that `import_sources` imported, to import it in other processes."""
+    """Return the names of all modules and files that `import_sources` imported.
+
+    Other processes can import them by these names.
+    """
     return list(_imported)
 
 
 def file_of(thing: Callable[..., object]) -> str | None:
-    """Return the file that `import_source` loaded a function or class from, relative if possible.
+    """Return the file from which `import_source` loaded a function or class.
 
-    Return None if the function or class comes from a module.
+    The path is relative if possible. Return None if the function or class is from a module.
     """
     file = getattr(sys.modules.get(thing.__module__), "__file__", None)
     if FILE_MARK not in thing.__module__ or file is None:
@@ -150,8 +153,8 @@ def _from_file(path: Path, name: str, field: str) -> ModuleType:
     _search(path.parent)
 
     def run() -> None:
-        # Python's own loader caches bytecode by the file's time in seconds, so it would miss the
-        # second of two edits within a second.
+        # Python's own loader is not used. It caches bytecode by the time of the file in seconds, so
+        # it would miss the second of two edits within a second.
         exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
 
     try:
@@ -172,8 +175,8 @@ def _search(folder: Path) -> None:
 def users_line(error: BaseException) -> str:
     """Return the innermost line of the user's code in an error's traceback: `` (file.py:12)``.
 
-    Return an empty string if there is none. The file is without its folder, because the text is
-    also stored in records and shown on pages.
+    Return an empty string if there is no such line. The text has no folder of the file, because it
+    is also stored in records and shown on pages.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if os.path.exists(frame.filename) and is_users_file(frame.filename):
@@ -182,9 +185,9 @@ def users_line(error: BaseException) -> str:
 
 
 def main_name(module: str) -> str:
-    """Return the name of a module; `MAIN` for the main module, also in worker processes.
+    """Return the name of a module. For the main module it is `MAIN`, also in worker processes.
 
-    In processes that a script starts, Python calls the script's module ``__mp_main__``.
+    In processes that a script starts, Python calls the module of the script ``__mp_main__``.
     """
     return MAIN if module == "__mp_main__" else module
 

@@ -1,7 +1,7 @@
-"""Checks of user input, and its conversion to plain Python values.
+"""Check user input, and convert it to plain Python values.
 
-All numbers and names from users are checked here. So NumPy scalars, fractions, huge integers, NaN,
-infinities and booleans are treated alike everywhere.
+All numbers and names from users are checked by this module. So NumPy scalars, fractions, huge
+integers, NaN, infinities and booleans are treated in the same way everywhere.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 from .errors import CONTROLS, InvalidTypeError, InvalidValueError
 
 LARGEST_INTEGER = 2**53
-"""Largest integer that floats and JSON readers keep exactly: the limit of times and costs."""
+"""Limit of times and costs: the largest integer that floats and JSON readers represent exactly."""
 
 LARGEST_TOKEN_COUNT = 2**31 - 1
-"""Largest token count: with larger ones, sums over requests could overflow 64-bit integers."""
+"""Largest token count. With larger ones, sums over requests could overflow 64-bit integers."""
 
 NO_NUMBERS = (bool, np.bool_, np.timedelta64)
-"""Types that Python or NumPy count as numbers, but that are refused here as numbers."""
+"""Types that count as numbers in Python or NumPy, and are refused as numbers by this module."""
 
 
 def as_integer(
@@ -41,7 +41,7 @@ def as_integer(
     InvalidValueError
         The value is out of range.
     """
-    # Test for int first, the usual case: isinstance with an abstract class is ten times as slow.
+    # Test for the type int first, the usual case. A test for `Integral` takes ten times as long.
     if type(value) is not int and not _is(Integral, value):
         raise InvalidTypeError(owner, field, value, "is not a whole number")
     number = int(value)
@@ -62,7 +62,7 @@ BOUNDS = {
     "maximum": (operator.le, "above"),
     "below": (operator.lt, "not below"),
 }
-"""Names of the bounds of `as_number`: the comparison with a bound, and the words if it fails."""
+"""Bounds of `as_number` by name: comparison with the bound, and words for the error message."""
 
 
 def as_number(value: Any, owner: str | None, field: str, **bounds: float) -> float:
@@ -102,12 +102,12 @@ def as_fraction(value: Any, owner: str | None, field: str, **bounds: float) -> F
 
 
 def decimal(value: float) -> Fraction:
-    """Return as a fraction the shortest decimal that Python prints for a float: 0.1 is 1/10."""
+    """Return the shortest decimal that rounds to a float, as a fraction: 0.1 becomes 1/10."""
     return Fraction(repr(float(value)))
 
 
 def as_exact(value: Any, owner: str | None, field: str) -> Fraction:
-    """Return a whole number or a fraction as `Fraction`; floats are refused, as they are rounded.
+    """Return a whole number or a fraction as `Fraction`. Floats are refused, as they are rounded.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Hard instances of the papers: traps, cascades, adversaries, reductions."""
+"""Instances of the papers that are hard for policies or solvers."""
 
 from __future__ import annotations
 

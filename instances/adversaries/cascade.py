@@ -1,4 +1,4 @@
-"""Arrivals at a rate that just fills the memory, where greedy admission keeps evicting ([A25])."""
+"""Arrivals whose mean load is just the memory, so that greedy admission keeps evicting ([A25])."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ EQUILIBRIUM_MEMORY = {"one-type": 12, "two-types": 9}
 """Capacity M of each example, in tokens: its equilibrium memory with iterations of length 1."""
 
 FIRST_ITERATIONS = (3, 6)
-"""Arrivals in iterations 0 and 1 of the imbalanced start: 3 decode while 6 wait for prefill."""
+"""Arrivals in iterations 0 and 1 of the imbalanced start. Then 3 decode and 6 wait for prefill."""
 
 
 class FcfsCascade(Family, name="fcfs-cascade"):
     """Arrivals whose mean load equals the memory: FCFS keeps evicting ([A25] Proposition 3).
 
-    ``"one-type"`` is Example 2 (prefill 1, decode 1, four arrivals per iteration, C = 12).
-    ``"two-types"`` is the instance of Proposition 3 (prefill 1, decode 1 or 2, one arrival of each
-    type per iteration, C = 9). The capacity C is the memory M* that these arrivals fill in
-    equilibrium with iterations of length 1. So an iteration is a round if d0 + M* d1 = 1.
+    ``"one-type"`` is Example 2: prefill length 1, decode length 1, four arrivals per iteration and
+    memory C = 12. ``"two-types"`` is the instance of Proposition 3: prefill length 1, decode length
+    1 or 2, one arrival of each type per iteration and memory C = 9. C is the memory M* that these
+    arrivals fill in equilibrium if an iteration takes d0 + M* d1 = 1, the time of a round.
 
-    [A25] counts a prefill iteration before the decodes: run the instance with
+    In [A25] a prefill iteration comes before the decodes, so run the instance with
     ``prefill_rounds=1``. With ``convention="token-per-round"`` the same requests are written for
-    the round model as (s, o) = (prefill - 1, decode + 1). They then hold the same tokens in the
-    same rounds, and hindsight bounds apply.
+    the round model, with prompt length (prefill - 1) and output length (decode + 1). They then hold
+    the same tokens in the same rounds, and hindsight bounds apply.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class FcfsCascade(Family, name="fcfs-cascade"):
     rounds : int, default 200
         Number of iterations with arrivals, 0 .. rounds - 1.
     arrivals : {"poisson", "constant"}
-        ``"poisson"`` arrivals as in the paper, or ``"constant"``, the mean in every iteration: then
-        only an imbalance at the start can cause an eviction.
+        ``"poisson"``: random arrivals as in the paper. ``"constant"``: the mean number in every
+        iteration, so that only an imbalance at the start can cause an eviction.
     imbalanced : bool, default False
-        Three arrivals in the first iteration and six in the second, as in Example 2. Only for
-        ``"one-type"``: the paper states no such start for the other.
+        Whether the first iteration has three arrivals and the second six, as in Example 2. Only for
+        ``"one-type"``, because the paper states no such start for ``"two-types"``.
     convention : {"prefill-round", "token-per-round"}
         Lengths with a prefill iteration as in [A25], or for the round model.
     """

@@ -1,7 +1,7 @@
-"""Schedules given by formulas in the papers' proofs, which need no search at any size.
+"""Schedules from proofs in the papers, which are computed by formulas for instances of any size.
 
-They are feasible. So a policy's total latency divided by that of such a schedule is a certified
-lower bound on the policy's ratio to the optimum.
+They are feasible. So a policy's total latency divided by that of such a schedule is a lower bound
+on the policy's ratio to the optimum.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from instances.problem.schedule import Schedule
 
 
 def class_batches(instance: Instance) -> Schedule:
-    """Schedule requests in batches of equal (s, o), one batch after another without overlap.
+    """Schedule requests in batches of equal requests, one batch after another without overlap.
 
-    Batches are in increasing order of the volume of a request, s o + o (o + 1) / 2. A batch runs
-    for o rounds and has floor(M / (s + o)) requests, or what is left. This is the comparison
-    schedule in the proofs of [W25] Theorems 1 and EC.1. If all requests are equal, it is that of
-    [J25] Theorem 4.3.
+    With prompt length s and output length o, batches are in increasing order of the volume of a
+    request, s o + o (o + 1) / 2. A batch runs for o rounds and has floor(M / (s + o)) requests, or
+    fewer if fewer are left. The proofs of [W25] Theorems 1 and EC.1 compare with this schedule. So
+    does that of [J25] Theorem 4.3, where all requests are equal.
 
     Raises
     ------
@@ -50,11 +50,11 @@ def class_batches(instance: Instance) -> Schedule:
 def one_long_and_units(instance: Instance) -> Schedule:
     """Return an optimal schedule of one long request at time 0 and later equal short ones (o = 1).
 
-    All short requests arrive together, as `sqrt-n-adversary` releases them ([J25] Theorem 4.1).
-    For a fixed start t of the long request, it is optimal to start as many short requests as fit in
-    every round from their arrival on: they are interchangeable and take one round each. So it is
-    enough to try every t, up to the first t at which the long request delays no short one. The
-    result is exact and takes about M log M steps.
+    All short requests arrive together, as `sqrt-n-adversary` releases them ([J25] Theorem 4.1). The
+    short requests are interchangeable and take one round each. So for a fixed start t of the long
+    request it is optimal to start, in every round from their arrival on, as many short requests as
+    fit. It is enough to try every t, up to the first t at which the long request delays no short
+    one. The result is exact and takes about M log M steps for memory M.
 
     Raises
     ------
@@ -90,8 +90,8 @@ def one_long_and_units(instance: Instance) -> Schedule:
             left = left - started
             active, left = active[left > 0], left[left > 0]
 
-    # The short requests alone take ``alone`` rounds: a long request that starts after these delays
-    # none of them, so a later start than arrival + alone is never better.
+    # The short requests alone take ``alone`` rounds. If the long request starts after these rounds,
+    # it delays no short request. So a start later than arrival + alone is never better.
     alone = -(-len(shorts) // (instance.memory_limit // (prompt + 1)))
     candidates = np.arange(arrival + alone + 1, dtype=np.int64)
     costs = candidates + long.output_length

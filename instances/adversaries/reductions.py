@@ -1,11 +1,13 @@
-"""Number partitioning as scheduling: why the problem is hard ([W25] Theorems 2 and EC.2).
+"""Number partitioning problems as scheduling instances ([W25] Theorems 2 and EC.2).
 
-Both reductions turn each number x into a request that runs one round. T is the sum that each part
-of the partition must have. The target value is the objective that a schedule reaches if and only if
-there is a partition. [W25] sets s = x and M = T, but a request then holds s + 1 = x + 1 tokens in
-its round (in [J25]'s model, which [W25] adopts). So numbers with sum T do not fit together, and no
-instance ever has the target value. Here s = x - 1, so that the peak s + o is x, and M = T.
-Where some x is 1, all numbers and T are doubled first, because s must be at least 1.
+These reductions show that scheduling is NP-hard. Each number x becomes a request that runs for one
+round. T is the sum that each part of the partition must have. A schedule reaches a target value of
+the objective if and only if there is a partition.
+
+[W25] sets the prompt length s = x and the memory M = T. In the model of [J25], which [W25] adopts,
+a request then holds s + 1 = x + 1 tokens in its round. So numbers with sum T do not fit together,
+and no instance reaches the target value. Here s = x - 1, so that the peak s + o is x, and M = T. If
+some x is 1, all numbers and T are doubled first, because s must be at least 1.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from instances.problem.instance import Instance
 from instances.validation import LARGEST_INTEGER, as_integer, ranged
 
 LARGEST_DRAWS = 100_000
-"""Most draws by `partition-makespan` before an error: valid numbers may be very unlikely."""
+"""Largest number of draws by `partition-makespan`, after which it raises an error."""
 
 LARGEST_TARGET = 100_000
-"""Largest target sum T of drawn numbers: the draw corrects their sum in steps of 1."""
+"""Largest target sum T of drawn numbers. It is limited because draws correct sums in steps of 1."""
 
 
 class ThreePartition(Family, name="three-partition"):
@@ -37,12 +39,12 @@ class ThreePartition(Family, name="three-partition"):
     Parameters
     ----------
     numbers : Sequence[int] or None, default None
-        3m whole numbers x with sum m T and T/4 < x < T/2; None draws them.
+        3m whole numbers x with sum m T and T/4 < x < T/2. None draws them.
     groups, target : int
-        m and T of drawn numbers, 8 < T <= `LARGEST_TARGET`.
+        m and T for drawn numbers, with 8 < T <= `LARGEST_TARGET`.
     planted : bool, default True
-        True draws m triples of sum T and shuffles them, so that a partition exists. False only
-        ensures that the sum of all numbers is m T, and a partition may not exist.
+        Whether m triples of sum T are drawn and then shuffled, so that a partition exists. If
+        False, only the sum of all numbers is m T, and there may be no partition.
     """
 
     numbers: Sequence[int] | None = None
@@ -82,8 +84,8 @@ class PartitionMakespan(Family, name="partition-makespan"):
     Parameters
     ----------
     numbers : Sequence[int] or None, default None
-        Whole numbers >= 1 of even sum, none above half of it; None draws n numbers from
-        1 .. ``largest``, repeatedly until they meet these conditions.
+        Whole numbers >= 1 whose sum is even, none above half of the sum. None draws n numbers from
+        1 .. ``largest``, again and again until they meet these conditions.
     n, largest : int
         Number of drawn numbers, n >= 2, and the largest of them.
     """
@@ -117,7 +119,7 @@ def _composition(
 ) -> np.ndarray:
     """Draw ``count`` numbers in low .. high whose sum is ``total``.
 
-    They are uniform at first. Then randomly chosen numbers change by 1 until the sum is right.
+    First they are drawn uniformly. Then randomly chosen numbers change by 1 until the sum is right.
     """
     values = rng.integers(low, high + 1, count)
     while (missing := total - int(values.sum())) != 0:

@@ -23,14 +23,14 @@ def half_root(memory_limit: int) -> int:
 class SqrtNAdversary:
     """Adversary: one long request, then M/2 short ones when the policy has almost finished it.
 
-    All prompts have length 1. The long request (o = M - 1) arrives at time 0. If the policy starts
-    it at b, floor(M/2) requests with o = 1 arrive at r = b + M - h, where h = ceil(sqrt(M) / 2),
-    that is r = floor(b + M - sqrt(M)/2). In its last h - 1 rounds the long request leaves at most
-    h - 2 tokens free. In these rounds fewer than M/16 of the short requests fit, and each of the
-    others waits h rounds. The optimal total latency is below 3.5 M. So no deterministic policy has
-    a ratio to the optimum below sqrt(M)/28 ([J25] Theorem 4.1).
+    All prompts have length 1. The long request has output length M - 1 and arrives at time 0. If
+    the policy starts it at b, floor(M/2) requests with output length 1 arrive at r = b + M - h,
+    where h = ceil(sqrt(M) / 2). In its last h - 1 rounds the long request leaves at most h - 2
+    tokens free. In these rounds fewer than M/16 of the short requests fit, and each of the others
+    waits h rounds. The optimal total latency is below 3.5 M. So no deterministic policy has a ratio
+    to the optimum below sqrt(M)/28 ([J25] Theorem 4.1).
 
-    The paper leaves some cases open, which are decided here:
+    The paper leaves some cases open. They are decided as follows:
 
     * sqrt(M)/2 is rounded up, which keeps the theorem's bound for every M >= 4. An odd M gives
       (M - 1)/2 short requests.
@@ -39,8 +39,8 @@ class SqrtNAdversary:
     * If the policy never starts the long request, no other request arrives, and its run ends as
       ``"stalled"``, which is worse than any ratio.
 
-    The theorem is about deterministic policies. Randomised ones can be run too, but the arrivals
-    then depend on their random choices (an adaptive adversary), and the theorem does not apply.
+    The theorem is about deterministic policies. Randomised policies can be run too. But arrivals
+    then depend on their random choices, and the theorem does not apply.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class SqrtNAdversary:
     Raises
     ------
     InvalidValueError
-        M < 4. In `observe`: the clock does not count rounds. The adversary must know in advance
-        when the long request ends, which is possible in the round model only.
+        M is below 4. In `observe`: the clock does not count rounds. The adversary must know in
+        advance when the long request ends, which is possible in the round model only.
     """
 
     adaptive = True
@@ -71,7 +71,8 @@ class SqrtNAdversary:
     def next_arrival(self) -> float | None:
         """Return the time of the next arrival, or None if none is known yet.
 
-        It is 0, then, once the policy has started the long request, r.
+        It is 0 at first. Once the policy has started the long request, it is r, the arrival time of
+        the short requests.
         """
         return self._next[0].time if self._next else None
 

@@ -1,4 +1,4 @@
-"""Fixed instances on which a policy of the papers does badly, or provably well.
+"""Instances without random choices on which a policy of the papers does badly, or provably well.
 
 All requests arrive at time 0 and nothing is random. ``metadata["construction"]`` records the sizes
 of an instance.
@@ -21,9 +21,9 @@ class _Trap(Family):
     sizes: str = chosen("printed", "balanced", "steep")
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Make the instance, without any randomness; requests of the first type come first."""
+        """Return the instance, which is not random. Requests of the first type come first."""
         limit, root = self.memory_limit, math.isqrt(self.memory_limit)
-        # Number Y of requests of the second type: floor(M^1.25) for "balanced".
+        # ``others`` is Y, the number of requests of the second type: floor(M^1.25) for "balanced".
         others = limit * root if self.sizes == "printed" else math.isqrt(math.isqrt(limit**5))
         sizes = self.steep(root) if self.sizes == "steep" else (limit, root, others)
         (x, s, o), (y, t, p) = self.types(*sizes)
@@ -36,7 +36,7 @@ class _Trap(Family):
         )
 
     def types(self, first: int, width: int, others: int) -> tuple[tuple[int, int, int], ...]:
-        """Return (number of requests, s, o) of both types.
+        """Return (number of requests, prompt length, output length) of both types.
 
         ``first``, ``width`` and ``others`` are X, K and Y, defined in the docstring of the trap.
         """
@@ -53,16 +53,17 @@ class _Trap(Family):
 class McSfTrap(_Trap, name="mc-sf-trap"):
     """Bad instance for MC-SF: it serves short outputs with long prompts first ([W25] Theorem 1).
 
-    MC-SF serves the X requests (s = K - 1, o = 1) first, then the Y requests (s = 1, o = 2). The
-    other order is better. With R = floor(sqrt(M)):
+    s is the prompt length, o the output length. MC-SF first serves X requests with s = K - 1 and
+    o = 1, then Y requests with s = 1 and o = 2. The opposite order is better. With
+    R = floor(sqrt(M)):
 
-    * ``"printed"``: K = R, X = M, Y = M R, the proof's instance. The ratio of MC-SF to the proof's
-      other schedule tends to 4/3 only, because both contain (2M/3) sum_{j <= 3Y/M} j = 3 Y^2 / M =
-      3 M^2, which the proof evaluates as 3 M^1.25.
+    * ``"printed"``: K = R, X = M, Y = M R, as in the proof. The ratio of MC-SF to the schedule of
+      the proof tends to only 4/3. The reason is that both total latencies contain (2M/3)
+      sum_{j <= 3Y/M} j = 3 Y^2 / M = 3 M^2, which the proof evaluates as 3 M^1.25.
     * ``"balanced"``: K = R, X = M, Y = floor(M^1.25). Both types contribute about equally, and the
       ratio grows as M^(1/4), the most that K = sqrt(M) allows.
-    * ``"steep"``: K = M, X = 8 R, Y = floor(X sqrt(M/6)). The ratio grows as M^(1/2), the theorem's
-      rate.
+    * ``"steep"``: K = M, X = 8 R, Y = floor(X sqrt(M/6)). The ratio grows as M^(1/2), as the
+      theorem states.
 
     Parameters
     ----------
@@ -83,18 +84,19 @@ class McSfTrap(_Trap, name="mc-sf-trap"):
 
 
 class McSfTotalTrap(_Trap, name="mc-sf-total-trap"):
-    """Bad instance for MC-SF2: long outputs with short prompts first ([W25] Theorem EC.1).
+    """Bad instance for MC-SF2: it serves long outputs with short prompts first ([W25] EC.1).
 
-    MC-SF2 (`mc-sf-total`) serves the X requests (s = 1, o = K - 1) first, then the Y requests
-    (s = K, o = 1). The other order is better. With R = floor(sqrt(M)):
+    s is the prompt length, o the output length. MC-SF2 (`mc-sf-total`) first serves X requests with
+    s = 1 and o = K - 1, then Y requests with s = K and o = 1. The opposite order is better. With
+    R = floor(sqrt(M)):
 
-    * ``"printed"``: K = R, X = M, Y = M R, the proof's instance. The ratio to the proof's other
-      schedule tends to 3 only, because both contain sqrt(M) sum_{j <= Y/sqrt(M)} j = M^2.5 / 2,
-      which the proof evaluates as M^1.75 / 2. (A request of the second type holds K + 1 tokens,
-      so R - 1 of them run together if M is a square, not R.)
+    * ``"printed"``: K = R, X = M, Y = M R, as in the proof of Theorem EC.1. The ratio to the
+      schedule of the proof tends to only 3. The reason is that both total latencies contain sqrt(M)
+      sum_{j <= Y/sqrt(M)} j = M^2.5 / 2, which the proof evaluates as M^1.75 / 2. (A request of the
+      second type holds K + 1 tokens. So if M is a square, R - 1 of them run together, and not R.)
     * ``"balanced"``: K = R, X = M, Y = floor(M^1.25). The ratio grows as M^(1/4), the most that
       K = sqrt(M) allows.
-    * ``"steep"``: K = M - 1, X = 8, Y = 8 R. The ratio grows as M^(1/2), the theorem's rate.
+    * ``"steep"``: K = M - 1, X = 8, Y = 8 R. The ratio grows as M^(1/2), as the theorem states.
 
     Parameters
     ----------
@@ -143,22 +145,23 @@ class TwoPointWorstCase(Family, name="two-point-worst-case"):
     """Outputs of two lengths in the proportion worst for the policy A_random ([C25] Theorem 8.6).
 
     There are ``scale * upper`` requests of the lower length, then ``scale * lower`` of the upper
-    one. With z long requests per short one and alpha = lower / upper, a random order costs
-    (1 + z)(alpha^2 + z) / (alpha^2 + 2 alpha^2 z + z^2) times as much as shortest first, if each
-    request holds its peak o for all its o rounds, as the proof counts (s = 0). At z = alpha this is
-    the theorem's ratio (1 + 1/alpha) / 2. Measured ratios are smaller, because requests that start
-    at different times do not all hold their peaks at once. Unlike in `two-point` nothing is random.
+    one. Let z be the number of long requests per short one, and alpha = lower / upper. The proof
+    has empty prompts and counts the peak of a request in all its rounds. A random order then costs
+    (1 + z)(alpha^2 + z) / (alpha^2 + 2 alpha^2 z + z^2) times as much as shortest first. At
+    z = alpha this is the ratio (1 + 1/alpha) / 2 of the theorem. Measured ratios are smaller,
+    because requests that start at different times do not all hold their peaks at once. Unlike in
+    `two-point` nothing is random.
 
     Parameters
     ----------
     lower, upper : int
         The two output lengths.
     scale : int, default 50
-        Factor of both numbers of requests; ratios reach their limit as it grows with M.
+        Factor of both numbers of requests. Ratios tend to their limit as it grows with M.
     memory_limit : int, default 200
         M.
     prompt_length : int, default 0
-        s of every request; the proportion is the worst for s = 0.
+        Prompt length of every request. The proportion is the worst one for 0.
     """
 
     lower: int = ranged(2, minimum=1)

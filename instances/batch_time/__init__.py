@@ -1,4 +1,4 @@
-"""Batch times, which are models of the seconds a round takes; presets; schedules in seconds."""
+"""Batch times (models of the seconds that a round takes), presets, and schedules in seconds."""
 
 from __future__ import annotations
 

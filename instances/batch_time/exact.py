@@ -1,4 +1,4 @@
-"""Seconds of a round as exact fractions, with all floats taken as decimals (0.1 is 1/10)."""
+"""Compute the seconds of a round exactly, as fractions. Floats count as decimals (0.1 is 1/10)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def interpolation(
 
 
 def coefficients(batch_time: object) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return (d0, d1, d2) of an affine batch time: seconds per round, token processed, KV token.
+    """Return (d0, d1, d2) of an affine batch time: seconds per round, processed token and KV token.
 
-    Return None for any other batch time, also for a subclass, which may change the formula.
+    Return None for any other batch time. A subclass counts as another one, since it may change the
+    formula.
     """
     if type(batch_time) is AffineTime:
         return decimal(batch_time.d0), decimal(batch_time.d1), decimal(batch_time.d2)

@@ -13,10 +13,10 @@ from instances.validation import check_ranges, ranged
 class AffineTime:
     """Batch time: seconds of a round = d0 + d1 * tokens processed + d2 * KV tokens in the cache.
 
-    A round processes one token for each request that is past its prompt. For each other request it
-    processes the whole prompt, or the chunk that the policy chooses. With d1 = 0 this is [A25]
-    Equation (1) as long as no request pauses in the cache. `IterationTime` is that equation also
-    where requests pause.
+    A round processes one token for each request whose prompt is processed already. For each other
+    request it processes the whole prompt, or the chunk that the policy chooses. With d1 = 0 this is
+    [A25] Equation (1), as long as no request pauses in the cache. If requests pause, only
+    `IterationTime` is that equation.
 
     Parameters
     ----------

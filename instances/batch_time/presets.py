@@ -1,4 +1,4 @@
-"""Presets: batch times of named hardware; batch times as text of a command and as JSON."""
+"""Presets, which are batch times of named hardware, and batch times as text and as JSON."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Preset:
 
 
 FILES = ("papers.json", "measured.json")
-"""Files with the presets and their sources. The presets of measured.json are what
-`online.batch_time.read_batch_time` gives for their key ``of``, to five significant digits."""
+"""Files with the presets and their sources. The presets of measured.json are the results of
+`online.batch_time.read_batch_time` for their key ``of``, to five significant digits."""
 
 
 @functools.cache
@@ -71,7 +71,7 @@ def preset(name: str) -> Preset:
     Raises
     ------
     UnknownNameError
-        No preset has this name; the message lists the presets.
+        No preset has this name. The message lists the presets.
     """
     return _presets()[name]
 
@@ -92,7 +92,7 @@ def parse_batch_time(text: str) -> tuple[StorableTime, int | None]:
     Raises
     ------
     UnknownNameError
-        The text is neither; the message lists the presets.
+        The text has none of these forms. The message lists the presets.
     InvalidValueError
         The coefficients are not three numbers, or are out of range.
     """

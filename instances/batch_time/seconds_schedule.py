@@ -1,4 +1,4 @@
-"""Schedules in seconds: start of each round, what requests do in it, and a feasibility check."""
+"""Schedules in seconds: start of each round, actions of requests in it, and feasibility check."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ADVANCES = -1
 """Value of ``chunk_tokens`` for a stretch in which the request emits a token in every round."""
 
 LONGEST_SCHEDULE = 10_000_000
-"""Largest number of rounds of a schedule in seconds: a round takes about 200 bytes of memory."""
+"""Largest number of rounds of a schedule in seconds. Each takes about 200 bytes of memory."""
 
 NEAR = 1e-9
-"""Relative tolerance: a time this close to a limit is compared exactly, in fractions."""
+"""Times that differ from a limit by at most this share are compared with it exactly."""
 
 COLUMNS = ("request", "first_round", "rounds", "chunk_tokens", "tokens_before", "prompt_left")
 LEAST = (0, 1, 1, ADVANCES, 0, 0)
@@ -55,9 +55,9 @@ class Stretch(NamedTuple):
         Output tokens that the request has emitted before the stretch.
     prompt_left : int or None, default None
         Prompt tokens not yet processed before the stretch. If the request emits tokens in this
-        stretch, its first round processes them all. After a preemption, the output tokens so far
-        count as prompt tokens. None means that all are left. A request that returns and finds some
-        of its tokens still stored has fewer left.
+        stretch, the first round of the stretch processes all of them. After a preemption, the
+        output tokens so far count as prompt tokens. None means that all prompt tokens are left. A
+        request that returns and finds some of its tokens still stored has fewer left.
     """
 
     request: int
@@ -178,7 +178,7 @@ class SecondsSchedule(TimedSchedule):
 
     @property
     def keeps_tokens(self) -> bool:
-        """True if a request that left the cache returns without processing all its tokens again."""
+        """True if some request left the cache and returned without processing all tokens again."""
         follows = self.first_round == self._before(self.first_round + self.rounds)
         return bool(np.any(~follows & (self.prompt_left < self._tokens)))
 
@@ -367,8 +367,8 @@ class SecondsSchedule(TimedSchedule):
         after = self.first_round + self.rounds
         same, before = self._same, self._before
         had, left, ended = before(tokens_after), before(prompt_after), before(after)
-        # Tokens that the request had processed before the present stretch. Its newest output token
-        # is not among them: only the next round after it would process it.
+        # ``processed`` is the number of tokens that the request had processed before the present
+        # stretch. Its newest output token does not count, since only a later round processes it.
         processed = np.where(same & (self.tokens_before == had), s + had - np.maximum(left, 1), 0)
         reused = self._tokens - self.prompt_left
         goes_on = (

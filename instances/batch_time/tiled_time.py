@@ -1,4 +1,4 @@
-"""A batch time with steps: a table of seconds by tokens in whole tiles, plus attention."""
+"""A batch time by a table over the number of tokens processed, plus the time of attention."""
 
 from __future__ import annotations
 

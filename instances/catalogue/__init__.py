@@ -1,1 +1,1 @@
-"""The library: sets of named instances, each checked by its digest, and bounds on their optima."""
+"""The library: sets of named instances, and records with bounds on their optima."""

@@ -40,7 +40,7 @@ SETS = (
 _PACKAGED = RecordStore()
 
 GOALS = ("total_latency", "makespan", "preemptive_total_latency", "seconds", LATE)
-"""Objectives: total latency (in rounds, with preemption, in seconds), makespan, late requests."""
+"""Goals: total latency in rounds, makespan, total latency with preemption, in seconds, lateness."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +50,7 @@ class LibraryEntry:
     Attributes
     ----------
     name : str
-        Name, made of set, family, size and number: ``"j25-m1-n50-03"``.
+        Name of the form set-family-size-number, such as ``"j25-m1-n50-03"``.
     set : str
         Name of the set.
     n : int
@@ -64,9 +64,9 @@ class LibraryEntry:
     batch_time : str or None
         Name of a preset (`instances.batch_time.presets`) if times are in seconds; else None.
     recipe : Mapping[str, Any] or None
-        Generator, seed and parameters with which the instance was drawn; None if it was not drawn.
+        Generator, seed and parameters with which the instance was drawn. None if it was not drawn.
     digest : str
-        Content hash of the instance, compared whenever the instance is made.
+        Content hash. When the instance is made, its digest is compared with this one.
     source, licence : str
         Citation or origin of the data, and their licence.
     """
@@ -89,7 +89,7 @@ class LibraryEntry:
 
     @cached_property
     def instance(self) -> Instance | Workload:
-        """The instance, made on first use; a workload with its batch time if times are in seconds.
+        """The instance, made on first use. A workload with batch time if times are in seconds.
 
         Raises
         ------

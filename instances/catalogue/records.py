@@ -1,4 +1,4 @@
-"""Records of the library's instances: one file per set, and certificates of lower bounds.
+"""Records of the library's instances, in one file per set, and certificates of lower bounds.
 
 The record of an instance has the best known schedule and the best lower bound that can be verified
 without a solver.
@@ -27,7 +27,7 @@ VERSION = 2
 PACKAGE = Path(__file__).resolve().parent
 
 LATE = "late_requests"
-"""Goal of instances whose number of late requests is minimised; only this optimum may be 0."""
+"""Goal of instances whose number of late requests is minimised. Only this optimum may be 0."""
 
 MICROSECONDS = 10**6
 """Microseconds per second: bounds in seconds are shown rounded to microseconds."""
@@ -53,15 +53,15 @@ class Record:
     rounds : Mapping[str, list]
         The schedule in the form in which the file stores it; see `rounds_of`.
     lower_bound : int or float
-        Verified lower bound: by the certificate or, without one, by a formula.
+        Lower bound that is verified by the certificate or, without a certificate, by a formula.
     proof : str
         Kind of proof in the certificate, or name of the formula.
     date, method, version : str
         Day of the last improvement, such as 2026-11-22; the method that found it; and the version
         of this package that checked it.
     certificate : Path or None
-        File with the compressed certificate; None if there is no certificate for this goal, or the
-        formula makes it unnecessary.
+        File with the compressed certificate. None if certificates do not exist for this goal, or if
+        a formula proves the bound.
     attempts : int
         Number of attempts to improve the record.
     """
@@ -208,9 +208,10 @@ class RecordStore:
         return self._record(entry, found)
 
     def stale(self, entry: Any) -> str | None:
-        """Return the digest of an outdated record: one with this name but of another instance.
+        """Return the digest in an outdated record of the instance.
 
-        Return None if the record has the digest of this instance, or if there is no record.
+        A record is outdated if it has the name of the instance and another digest. Return None if
+        it has the same digest, or if there is no record.
         """
         found = self._records(entry.set).get(entry.name)
         digest = entry.digest if found is None else found.get("digest")
@@ -252,8 +253,8 @@ class RecordStore:
             raise InvalidValueError(entry.name, "bounds", record.interval, f"contradict {others}")
         if certificate is not None and better.lower_bound == record.lower_bound:
             own.parent.mkdir(parents=True, exist_ok=True)
-            # Write the certificate before the record: if writing stops in between, the certificate
-            # proves a better bound than the old record states, which does no harm.
+            # Write the certificate before the record. If writing stops in between, the new
+            # certificate proves a better bound than the old record states, which does no harm.
             write_atomically(own, certificate)
         path.parent.mkdir(parents=True, exist_ok=True)
         records = {**self._records(entry.set), entry.name: _document(better)}

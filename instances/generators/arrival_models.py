@@ -1,4 +1,4 @@
-"""Random instance families of the papers, each with the paper's exact distribution."""
+"""Random instances of [J25] Section 5.1, with exactly the distributions of the paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _between(rng: np.random.Generator, ends: tuple[int, int]) -> int:
 
 class _ArrivalModel(Family):
     n: int | None = ranged(None, minimum=1)
-    # The smallest M allowed: the longest prompt and one output token must fit.
+    # The least ``memory_limit`` has room for the longest prompt and one output token.
     memory_limit: int | None = ranged(None, minimum=PROMPT_LENGTHS[1] + 1)
 
     def limit(self, rng: np.random.Generator) -> int:
@@ -38,8 +38,8 @@ def _lengths(rng: np.random.Generator, n: int, memory_limit: int) -> tuple[list[
 class ArrivalModel1(_ArrivalModel, name="arrival-model-1"):
     """Requests that all arrive at time 0 ([J25] Section 5.1, Arrival Model 1).
 
-    All quantities are random integers: M uniform on 30..50, n on 40..60, s on 1..5, and o on
-    1..M - s.
+    All quantities are uniform random integers: the memory limit M on 30..50, the number of requests
+    on 40..60, prompt lengths s on 1..5, and output lengths on 1..M - s.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ArrivalModel1(_ArrivalModel, name="arrival-model-1"):
     """
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw n and M unless they are given, then the lengths; return the instance."""
+        """Draw ``n`` and ``memory_limit`` if they are None, then lengths. Return the instance."""
         n = _between(rng, REQUEST_COUNTS) if self.n is None else self.n
         limit = self.limit(rng)
         return Instance.from_arrays(*_lengths(rng, n, limit), memory_limit=limit)
@@ -66,14 +66,14 @@ class ArrivalModel2(_ArrivalModel, name="arrival-model-2"):
     Parameters
     ----------
     n : int or None, default None
-        Number of requests: the first n arrivals, after T too if needed. None keeps all requests
-        that arrive by T.
+        Number of requests. The first n arrivals are kept, which may include arrivals after round T.
+        None keeps all requests that arrive by round T.
     memory_limit : int or None, default None
         M; random if None.
     """
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Draw M unless it is given, then arrivals, then the lengths; return the instance."""
+        """Draw ``memory_limit`` if it is None, then arrivals and lengths. Return the instance."""
         limit = self.limit(rng)
         rate = float(rng.uniform(*ARRIVAL_RATES))
         horizon = _between(rng, HORIZONS)

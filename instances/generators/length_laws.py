@@ -1,10 +1,10 @@
-"""Probability laws of whole token counts 1 .. maximum, and drawing from them.
+"""Probability laws of whole token counts 1 .. maximum, and draws from them.
 
-A law is the array of its probabilities, shape (maximum,), entry k - 1 for length k. What a paper
-gives as a real-valued law is rounded to the nearest whole number and clipped to 1 .. maximum. A
-draw takes one uniform number from the stream and inverts the cumulative law: the stream of
-``Generator.random`` is the raw one of PCG64, which NumPy keeps, unlike those of ``normal`` or
-``exponential``; so a seed means the same lengths under any version.
+A law is the array of its probabilities, shape (maximum,), with entry k - 1 for length k. If a paper
+gives a real-valued law, its values are rounded to the nearest whole number and clipped to 1 ..
+maximum. A draw takes one uniform number from ``Generator.random`` and inverts the cumulative law.
+NumPy guarantees the numbers of ``Generator.random`` for a seed in all versions, but not those of
+``normal`` or ``exponential``. So a seed gives the same lengths with any version of NumPy.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def draw_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.int64]:
 
 
 def rounded(cumulative: CumulativeFunction, maximum: int) -> Law:
-    """Return the law of X after rounding to the nearest whole number and clipping to 1 .. maximum.
+    """Return the law of a length X, rounded to the nearest whole number and clipped.
 
-    ``cumulative`` is the distribution function of X.
+    ``cumulative`` is the distribution function of X. Clipping is to 1 .. ``maximum``.
     """
     limits = [cumulative(k + 0.5) for k in range(1, maximum)]
     return np.diff(np.array([0.0, *limits, 1.0]))

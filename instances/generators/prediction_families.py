@@ -1,7 +1,8 @@
-"""Output distributions of [C25]: two-point, geometric, linearly weighted geometric, A_max's trap.
+"""Families of instances with the output distributions of [C25].
 
-All requests arrive at once with the same prompt. Each instance says in its metadata, under
-``"output_interval"``, which interval its outputs are from: what an interval prediction tells.
+All requests arrive at once with the same prompt length. The metadata of an instance has, under
+``"output_interval"``, the interval of its output lengths, which interval predictions give to
+policies.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class TwoPoint(Family, name="two-point"):
     lower, upper : int
         The two output lengths.
     long_share : float or None, default None
-        Probability of the upper length; None takes lower / (lower + upper), for which the bound of
-        [C25] Theorem 5.1 is attained if s = 0.
+        Probability of the upper length. None takes lower / (lower + upper), for which the bound of
+        [C25] Theorem 5.1 is attained if prompts are empty.
     prompt_length : int, default 0
-        s of every request.
+        Prompt length of every request.
     memory_limit : int, default 200
-        M.
+        Memory limit M.
     """
 
     n: int = ranged(1000, minimum=1)
@@ -132,19 +133,20 @@ class LinearlyWeightedGeometric(Geometric, name="linearly-weighted-geometric"):
 class AMaxTrap(Family, name="a-max-trap"):
     """Outputs of two lengths, in the numbers of the proof against A_max ([C25] Theorem 3.4).
 
-    There are a * upper requests with the lower output length and b * lower with the upper one. Here
-    s = 0, M = lower * upper, b = scale, alpha = lower / upper, and a = b alpha^(1/2), rounded.
-    Nothing is random: the short requests come first, and A_max draws its own order. The ratio of
-    A_max here is `online.theory.a_max_two_point_ratio`, which is less than the theorem states.
+    There are a * upper requests with the lower output length, and b * lower requests with the upper
+    one. Here b = scale, and a = b alpha^(1/2), rounded, with alpha = lower / upper. Prompts are
+    empty and M = lower * upper. Nothing is random: the short requests come first, and A_max draws
+    its own order. The ratio of A_max on this instance is `online.theory.a_max_two_point_ratio`,
+    which is less than the theorem states.
 
     Parameters
     ----------
     lower, upper : int
         The two output lengths; alpha is lower / upper.
     scale : int, default 20
-        The number b; the ratio reaches its limit as b grows.
+        The number b. The ratio tends to its limit as b grows.
     balance : float or None, default None
-        Value of a / b; None takes alpha^(1/2), and 1 + sqrt(2 + 2 alpha) is the worst.
+        Value of a / b. None takes alpha^(1/2). The ratio is largest for 1 + sqrt(2 + 2 alpha).
     """
 
     lower: int = ranged(4, minimum=1)
@@ -153,7 +155,7 @@ class AMaxTrap(Family, name="a-max-trap"):
     balance: float | None = ranged(None, above=0)
 
     def draw(self, rng: np.random.Generator) -> Instance:
-        """Make the instance, without any randomness; short requests come first."""
+        """Return the instance, which is not random. Short requests come first."""
         lower, upper = self.lower, as_integer(self.upper, None, "upper", minimum=self.lower)
         balance = math.sqrt(lower / upper) if self.balance is None else self.balance
         a = max(1, round(self.scale * balance))

@@ -1,4 +1,4 @@
-"""Named instance generators: one registry, one way to call them."""
+"""Registry of instance generators by name, and the function `generate` that calls them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GENERATORS: Registry[Callable[..., Any]] = Registry("generator")
 
 
 SYNTHETIC = "synthetic"
-"""Metadata key of synthetic instances that imitate real data; its value describes which data."""
+"""Metadata key of synthetic instances that imitate real data. The value describes these data."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(ranged, chosen))
@@ -73,7 +73,8 @@ def check_parameters(
 ) -> None:
     """Check keyword arguments against the parameters of a function before it is called.
 
-    ``known`` are its parameters, ``given`` the arguments, and ``owner`` its name in errors.
+    ``known`` has the parameters of the function, ``given`` the arguments. ``owner`` is the name of
+    the function in errors.
 
     Raises
     ------
@@ -92,10 +93,10 @@ def check_parameters(
 
 
 def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
-    """Draw an instance or a workload from a named generator; adversaries give an arrival source.
+    """Draw an instance or a workload from a named generator. Adversaries return an arrival source.
 
-    The same name, seed and parameters give the same result. The name and the metadata of the result
-    record them.
+    The same name, seed and parameters give the same result. They are recorded in the name and the
+    metadata of the result.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def generate(name: str, seed: int = 0, **parameters: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Convert the value of a parameter to plain lists and numbers, as JSON would give it back."""
+    """Convert the value of a parameter to the lists and numbers that JSON would return for it."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value

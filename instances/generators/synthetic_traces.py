@@ -1,11 +1,11 @@
-"""Stand-ins for conversations and summaries whose data may not be passed on.
+"""Synthetic conversations and summaries, in place of data that may not be distributed.
 
 LMSYS-Chat-1M is gated, and the set of papers that [W25] Section 7 summarises is not part of this
-package. What the papers publish of the lengths, mean and median, is met exactly by the laws here:
-rounded lognormal ones, and for the long prompts, whose mean is below their median, one that is
-mirrored. Nothing else is imitated: other moments differ (docs/instances.md has them), prompt and
-output are independent, arrivals are a Poisson process or all at once. Metadata and name of every
-instance say that it is synthetic.
+package. The laws here have exactly the mean and median lengths that [J25] and [W25] publish. They
+are rounded lognormal laws. That of the long prompts, whose mean is below their median, is mirrored.
+No other property is imitated: other moments differ (docs/instances.md has them), prompt and output
+are independent, and arrivals are a Poisson process or all at once. The name and the metadata of
+every instance say that it is synthetic.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class PublishedLengths:
     mean, median, maximum : float, float, int
         In tokens.
     mirrored : bool
-        Whether maximum + 1 - length, instead of the length, has a lognormal law; True for lengths
-        whose mean is below their median.
+        Whether maximum + 1 - length has a lognormal law, and not the length itself. True for
+        lengths whose mean is below their median.
     """
 
     mean: float
@@ -60,16 +60,16 @@ class PublishedLengths:
 
 CONVERSATION_PROMPTS = PublishedLengths(41.84, 12, 468)
 CONVERSATION_OUTPUTS = PublishedLengths(85.35, 43, 883)
-"""Prompts and outputs of LMSYS-Chat-1M: mean, median of [W25] Section 7; maximum of [C25]."""
+"""Prompts and outputs of LMSYS-Chat-1M: mean and median of [W25] Section 7, maximum of [C25]."""
 
 SERVED_PROMPTS = PublishedLengths(40.62, 11.0, 2048)
 SERVED_OUTPUTS = PublishedLengths(85.32, 45.0, 2048)
 """Prompts and outputs of LMSYS-Chat-1M, counted in words: mean, median of [J25] Section 5.2. The
-maximum, 2048, is not published: longer ones are cut, as by the context of a model."""
+maximum is not published. Longer ones are cut to 2048, as by the context of a model."""
 
 SUMMARY_PROMPTS = PublishedLengths(2546.39, 2667.5, 4095, mirrored=True)
 SUMMARY_OUTPUTS = PublishedLengths(296.08, 161, 4095)
-"""Prompts and outputs of arXiv summaries: mean, median of [W25] Section 7; context 4096 tokens."""
+"""Prompts and outputs of arXiv summaries: mean, median of [W25] Section 7, context 4096 tokens."""
 
 
 def _drawn(
@@ -92,7 +92,7 @@ def _arrivals(rng: np.random.Generator, n: int, arrival_rate: float | None) -> L
 
 
 class _Scaled(Family):
-    """Base of generators that divide drawn lengths by ``token_scale`` and round them up."""
+    """Base class of generators that divide drawn lengths by ``token_scale`` and round them up."""
 
     n: int = ranged(1000, minimum=1)
     arrival_rate: float | None = ranged(None, above=0)
@@ -184,10 +184,10 @@ def conversation_lengths(rng: np.random.Generator, count: int) -> tuple[Lengths,
 class MixedLongShort(_Scaled, name="mixed-long-short"):
     """Synthetic mix of conversations and long summaries, with published means and medians.
 
-    It is the mix of [W25] Section 7, in random order. A fraction long_share of the requests are
-    summaries: prompts have mean 2546.39 and median 2667.5 tokens, outputs mean 296.08 and median
-    161. The others have lengths as in ``lmsys-like``. Other moments and arrival times are not those
-    of the data.
+    It is the mix of [W25] Section 7, in random order. The share ``long_share`` of the requests are
+    summaries: their prompts have mean 2546.39 and median 2667.5 tokens, their outputs mean 296.08
+    and median 161. The other requests have lengths as in ``lmsys-like``. Other moments and arrival
+    times are not those of the data.
 
     Parameters
     ----------

@@ -44,8 +44,8 @@ def poisson_arrivals(
         as_number(rate, f"type {j}", "arrival_rate", above=0) for j, (rate, *_) in enumerate(types)
     ]
     horizon = as_number(horizon, None, "horizon", above=0)
-    # Draw the number of arrivals first: given it, the times of a Poisson process are independent
-    # and uniform.
+    # Draw the number of arrivals first. Given this number, the arrival times of a Poisson process
+    # are independent and uniform.
     total = sum(rates)
     count = int(rng.poisson(total * horizon))
     times = np.sort(rng.uniform(0.0, horizon, count))

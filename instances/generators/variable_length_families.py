@@ -1,9 +1,9 @@
 """Families of [W25] Section EC.4.2: prompts and outputs both vary, all requests at round 0.
 
-The paper's setting is M = 100, lengths up to 50, and 100 requests (200 in the mixed family, Table
-EC.1); these are the defaults. It draws real numbers without saying how they become token counts:
-here they are rounded to the nearest whole number, then clipped. Prompts and outputs are
-independent.
+The defaults are the numbers of the paper: memory limit M = 100, lengths up to 50, and 100 requests
+(200 in the mixed family, Table EC.1). The paper draws real numbers and does not say how they become
+token counts. Here they are rounded to the nearest whole number, then clipped. Prompts and outputs
+are independent.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class _Lengths(Family):
 class UniformLengths(_Lengths, name="uniform"):
     """Prompts and outputs have lengths uniform on 1 .. maximum_length ([W25] Section EC.4.2).
 
-    The paper writes U(1, 51) for lengths of at most 50, read here as whole numbers below 51. With a
-    length of 51 a request could exceed M = 100.
+    The paper writes U(1, 51) for lengths of at most 50. Here this means the whole numbers 1 .. 50,
+    because with lengths of 51 a request could exceed M = 100.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class MixedLengths(_Lengths, name="mixed"):
     The length of a prompt is lognormal with probability long_share, otherwise exponential. A length
     above maximum_length is replaced by a uniform one between remap_lower and maximum_length, and a
     length below 1 becomes 1. The paper does not state whether the number of lognormal prompts is
-    fixed: here each prompt is independent. Outputs are clipped to 1 .. maximum_length.
+    fixed. Here each prompt is drawn independently. Outputs are clipped to 1 .. maximum_length.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Traces and logs of real requests as arrays and frames; windows of them as instances."""
+"""Read traces and logs of real requests as arrays or frames, and windows of them as instances."""
 
 from __future__ import annotations
 

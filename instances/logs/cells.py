@@ -1,4 +1,4 @@
-"""Columns of a log: found by name, converted to arrays; reasons why cells are unreadable."""
+"""Find the columns of a log by name, convert their cells to arrays, and report unreadable cells."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def lookup(record: Any, *names: str) -> Any:
 
 
 def inside(value: Any, keys: Sequence[str]) -> Iterator[Any]:
-    """Yield all values that a path of nested keys leads to in a JSON value.
+    """Yield all values to which a path of nested keys leads in a JSON value.
 
-    Where the path meets a list, it goes on in every item of the list.
+    If a value on the path is a list, the path continues in every item of the list.
     """
     for one in value if isinstance(value, list) else [value]:
         if not keys:
@@ -123,17 +123,18 @@ def as_times(cells: Sequence[Any], unit: str | None, refuse: Refuse) -> tuple[In
     cells : sequence
         The cells of a column.
     unit : str or None
-        Unit of the cells: a key of `DIGITS_OF`, or `DATES` for dates (all of them with a time zone,
-        or all without). None detects the unit from the first readable cell: dates, or numbers. A
-        number is in seconds, unless as a Unix time in seconds it would be after the year 5000: then
-        it is a Unix time in milli-, micro- or nanoseconds.
+        Unit of the cells: a key of `DIGITS_OF`, or `DATES` for dates. Either all dates have a time
+        zone or none has. None detects the unit from the first readable cell, a date or a number. A
+        number is taken as seconds if, as a Unix time, it is not after the year 5000. Otherwise it
+        is taken as a Unix time in milli-, micro- or nanoseconds.
     refuse : Refuse
         Called with a mask of the cells that are not a time or are in another unit.
 
     Returns
     -------
     int64 array, str or None
-        Nanoseconds, 0 for unreadable cells; and the unit, None if no cell is readable.
+        The times in nanoseconds, which are 0 for unreadable cells. And the unit, which is None if
+        no cell is readable.
     """
     numbers = np.full(len(cells), np.nan) if unit == DATES else as_numbers(cells)
     is_number = np.isfinite(numbers) & (numbers >= 0)
@@ -185,14 +186,15 @@ def _dates(cells: Sequence[Any]) -> tuple[npt.NDArray[np.datetime64], npt.NDArra
 def nanoseconds(numbers: FloatArray, digits: int = 0) -> IntArray:
     """Convert times >= 0 to whole nanoseconds, without the error of binary fractions.
 
-    Each float stands for the shortest decimal that rounds to it: 0.1 s is exactly 10**8 ns.
+    Each float is taken as the shortest decimal number that rounds to it. So 0.1 s is exactly 10**8
+    ns.
 
     Parameters
     ----------
     numbers : float64 array
         Times in one unit.
     digits : int, default 0
-        The unit: a second has 10**digits of it, so 0 for seconds and 3 for milliseconds.
+        The unit of ``numbers``: a second has 10**digits units. 0 means seconds, 3 milliseconds.
     """
     whole = np.floor(numbers)
     rest = numbers - whole
@@ -235,8 +237,8 @@ def in_range(cells: Sequence[Any], is_count: bool) -> tuple[FloatArray, npt.NDAr
 def as_list(values: Any, unit: float = 1.0) -> tuple[npt.NDArray[np.float32], float] | None:
     """Convert a cell with a list of durations to an array in seconds, and the sum of the list.
 
-    ``unit`` is the length of the list's unit, in seconds. A cell of None is an empty list, whose
-    sum is NaN. Return None for a cell that is not a list of durations >= 0.
+    ``unit`` is the unit of the durations, in seconds. None counts as an empty list, and its sum is
+    NaN. Return None for a cell that is not a list of durations >= 0.
     """
     numbers = [] if values is None else values
     if not isinstance(numbers, list) or not {*map(type, numbers)} <= {int, float}:

@@ -1,4 +1,4 @@
-"""Formats of logs: those of ``formats.toml``, or made of a user's columns; their detection."""
+"""Formats of logs, from ``formats.toml`` or from a user's columns, and how they are detected."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _UNIT_OF_SUFFIX = {"date": DATES, **dict(zip(("s", "ms", "us", "ns"), DIGITS_OF,
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 MOST_TRIED = 100
-"""Records used to detect the format; more than one, as the first requests may have failed."""
+"""Number of records used to detect the format. One would not do: first requests may have failed."""
 
 LONGEST_LIST = 1000
 """Most characters of a file's list of columns in an error message."""
 
 LONGEST_NAME = 80
-"""Longest text that can be the name of a column; a longer one may be a prompt."""
+"""Longest text that can be the name of a column. A longer text may be a prompt."""
 
 DEEPEST_LISTED = 4
 """Most levels of nested JSON keys that an error message lists as columns."""
@@ -64,14 +64,15 @@ class Format(NamedTuple):
     name : str
         Value of the argument ``format`` of `read_log` for this format.
     columns : Mapping[str, tuple[str, ...]]
-        For each role, such as ``"prompt"``, alternative names of its column: the first name with a
-        value counts.
+        For each role, such as ``"prompt"``, alternative names of its column. The first name that
+        has a value in a record counts.
     units : Mapping[str, str]
-        Units of the roles that the log states: that of ``arrival`` is one of `cells.as_times`.
-        Without a unit here, durations are in seconds, and the unit of arrivals is detected.
+        Unit of the column of each role, if the format defines it. That of ``arrival`` is a unit for
+        `cells.as_times`. Without a unit here, durations are in seconds, and the unit of arrivals is
+        detected.
     marks : tuple[str, ...]
-        Columns that identify a tool's log. Without marks, a file must have all columns that are
-        read.
+        Columns that identify the log of a tool. If there are none, a file of this format must have
+        all columns that are read.
     document : bool
         Whether a file is one JSON value that holds many requests.
     optional_arrival : bool
@@ -109,9 +110,9 @@ class Format(NamedTuple):
     def reasons(self, records: Sequence[Any]) -> Iterator[tuple[str, list[bool]]]:
         """Yield reasons to leave requests out, each with a mask of the records that it applies to.
 
-        Benchmarks exclude requests of a warm-up or cool-down phase from their results. Columns with
-        role "error" hold errors, HTTP statuses or successes. Rows without output length are left
-        out of a tool's log. Elsewhere they are bad.
+        Requests of a warm-up or cool-down phase are left out, as benchmarks do. So are requests
+        that failed: columns with role "error" have errors, HTTP statuses or successes. Rows without
+        an output length are left out of the log of a tool. In other files they are errors.
         """
         phases = column(records, *self.columns.get("phase", ()))
         yield WARM_UP, [str(one).lower().startswith(("warm", "cool")) for one in phases]
@@ -254,7 +255,10 @@ def format_of(
 
 
 def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
-    """Return the only format whose columns the records have; raise an error if none or several."""
+    """Return the only format that fits the columns of the records.
+
+    Raise an error if no format fits, or if several fit.
+    """
     if not records:
         raise FileFormatError(path, "has no record with fields")
     found = [kind for kind in FORMATS.values() if not all(kind.missing([one]) for one in records)]
@@ -269,8 +273,8 @@ def _detected(path: object, records: Sequence[dict[str, Any]]) -> Format:
 def _unknown(path: object, records: Sequence[dict[str, Any]], why: str) -> FileFormatError:
     """Make the error for a file of unknown format.
 
-    Its message has the reason, the columns, each as the user can type it, and the text to type as a
-    source of requests: ``trace:FILE(role=column, ...)``.
+    Its message has the reason, the columns in a form that the user can type, and the text to type
+    as a source of requests: ``trace:FILE(role=column, ...)``.
     """
     seen = [*dict.fromkeys(one for record in records for one in _paths(record))]
     if any(len(one) > LONGEST_NAME or one.replace(".", "").isdigit() for one in seen):

@@ -1,12 +1,13 @@
 r"""Prompt prefixes that requests of a log share: lower bounds that hold for any prefix cache.
 
-Engines keep the KV entries of prompts and reuse them for other prompts that begin alike. How much a
-scheduler saves by that depends on its cache. A lower bound needs no model of the cache: shorten
-each prompt by all tokens that another request could supply, and bound the shortened problem.
+Engines keep the KV entries of prompts (one entry per token) and reuse them for other prompts that
+begin with the same tokens. How much a scheduler saves by this depends on its cache. A lower bound
+needs no model of the cache: shorten each prompt by all tokens that another request could supply,
+and bound the shortened problem.
 
-**Conditions.** Request i has s_i prompt tokens, of which at most h_i are supplied by others.
+**Conditions.** Request i has s_i prompt tokens, of which other requests can supply at most h_i.
 
-1. An entry belongs to a prefix: the entry at position k of request i can serve request j only where
+1. An entry belongs to a prefix: the entry at position k of request i can serve request j only if
    their first k tokens are the same. This holds for every cache that reuses KV entries without
    approximation.
 2. A cache shares single tokens or whole blocks, and is filled by requests of the log only.
@@ -20,45 +21,49 @@ each prompt by all tokens that another request could supply, and bound the short
 **Claim.** The optimum for prompts s_i - h_i is at most the total latency of every schedule of the
 whole requests, with any cache, on any number of replicas.
 
-**Proof.** Call the entries of i at positions above h_i private. They are s_i - h_i of its prompt
-and all that it generates. No other request has any of them: at positions up to s_i - 1 of the
-prompt because h_i is the most that any other request could supply (1, 2), beyond by 3. So private
-entries of different requests are disjoint, and while i runs it holds its own, those of its prompt
-from when they are processed on.
+**Proof.** Call the entries of request i at positions above h_i private. These are s_i - h_i entries
+of its prompt and those of all tokens that it generates. No other request has any of them. At
+positions up to s_i - 1 of the prompt this is so because other requests can supply at most h_i
+entries (conditions 1 and 2). At later positions condition 3 says so. So private entries of
+different requests are disjoint. While request i runs it holds its private entries, those of its
+prompt from the time at which they are processed.
 
 *Memory.* In each round the memory used is at least the sum of the private entries of the requests
-that run; shared entries are not counted at all. With the start times of the schedule, the
-shortened requests hold just these sums, so they fit. In blocks of b tokens, request i has at least
+that run. Shared entries are not counted at all. With the start times of the schedule, the shortened
+requests hold exactly these sums, so they fit. In blocks of b tokens, request i has at least
 ceil((s_i + k) / b) - floor(h_i / b) >= ceil((s_i - h_i + k) / b) blocks with private entries.
 
 *Rounds.* A request still takes one round for each token that it generates. So the start times are a
-schedule of the shortened problem, of the same latency.
+schedule of the shortened problem, with the same latency.
 
-*Seconds.* The schedule processes at least s_i - h_i prompt tokens of i itself. Leave out the
-others, from the beginning of the prompt on. Then no round processes more tokens than before, has
-more tokens before those that it processes, or reads more resident tokens. So no round takes longer
-(5). Let each round wait until the time at which it ended before: then every token comes when it
-came before. (A real round also reads the shared entries once for each request, which only adds
-time.)
+*Seconds.* The schedule processes at least s_i - h_i prompt tokens of request i itself. Remove its
+other prompt tokens, from the beginning of the prompt on. Then no round processes more tokens than
+before, has more tokens before those that it processes, or reads more resident tokens. So no round
+takes longer (condition 5). Let each round wait until the time at which it ended before. Then every
+token comes at the same time as before. (A real round also reads the shared entries once for each
+request, which only adds time.)
 
-The order of arrival and the replicas are ignored: h_i also counts what a later request, or one on
-another replica, has in common with request i, although in truth it can supply nothing. Two
-requests that share a prefix only with each other are both shortened, though one of them must
-compute it. So the bound is optimistic, the more so the more is shared. The same holds for weights
-and for shares of requests on time, as every token of the shortened problem can come as early. []
+The order of arrival and the replicas are ignored. So h_i also counts tokens that a later request,
+or one on another replica, has in common with request i, although such a request cannot supply them.
+Two requests that share a prefix only with each other are both shortened, although one of them must
+compute it. So the more tokens are shared, the weaker the bound may be. The claim also holds for
+weights and for shares of requests on time, because in the shortened problem every token can come as
+early. []
 
-**What a log shows.** Hashes of whole blocks of B tokens, equal where the blocks and all tokens
-before them are equal. Request j has f_j = floor(s_j / B) whole blocks, and the first m of them are
-also the first m of request i:
+**h_i from a log.** A log has hashes of whole blocks of B tokens. Two hashes are equal if the blocks
+and all tokens before them are equal. Request j has f_j = floor(s_j / B) whole blocks. Let the first
+m of these be equal to the first m blocks of request i, and not the first m + 1:
 
-- m < f_j: the next block of j differs, so at most (m + 1) B - 1 tokens are the same;
-- m = f_j: the log shows nothing of what follows, and the tokens of j end with those it generates:
-  at most s_j + o_j are the same. This is the next turn of a conversation. Without output lengths,
-  prompts are assumed to repeat no output, and at most s_j are the same.
+- m < f_j: the next block of j differs, so at most (m + 1) B - 1 tokens are the same.
+- m = f_j: the log does not show the tokens that follow. The last tokens of j are those that it
+  generates, so at most s_j + o_j tokens are the same. This is the next turn of a conversation.
+  Without output lengths o_j, prompts are assumed to repeat no output, and at most s_j tokens are
+  the same.
 
-The largest of these over all other requests, at most s_i - 1, is h_i; a cache that shares whole
-blocks only has it rounded down to these. Where a cache shares blocks of the log, the first case is
-m B. A finer cache may share nearly a block more than the log shows.
+h_i is the largest of these numbers over all other requests, and at most s_i - 1. For a cache that
+shares only whole blocks, h_i is rounded down to whole blocks. If these are the blocks of the log,
+the number in the first case is m B. A cache with smaller blocks may share nearly a block of the log
+more than the log shows.
 """
 
 from __future__ import annotations
@@ -91,9 +96,10 @@ def shared_prefixes(
 ) -> IntArray:
     """Compute the largest prefix of each prompt that a cache could reuse from another request.
 
-    Lower bounds for prompts shortened by these prefixes hold for every scheduler with any prefix
-    cache. The docstring of this module states the conditions and the proof. For a cache that reuses
-    whole blocks only, the prefixes may be rounded down to multiples of its block size.
+    If the prompts are shortened by these prefixes, a lower bound on the optimum holds for every
+    scheduler with any prefix cache. The docstring of this module has the conditions and the proof.
+    For a cache that reuses whole blocks only, the prefixes may be rounded down to multiples of its
+    block size.
 
     Parameters
     ----------
@@ -136,8 +142,8 @@ def shared_prefixes(
     flat = np.concatenate([*blocks, np.zeros(0, np.uint64)])
     starts = np.cumsum(whole) - whole
     most = np.zeros(len(prompts), np.int64)
-    # ``active`` are requests whose first ``depth`` blocks equal those of another request; ``group``
-    # numbers the sets of active requests with equal first ``depth`` blocks.
+    # ``active`` has the requests whose first ``depth`` blocks are equal to those of another
+    # request. ``group`` has the same number for active requests with equal first ``depth`` blocks.
     active, group, depth = np.arange(len(prompts)), np.zeros(len(prompts), np.int64), 0
     while len(active):
         _, group, members = np.unique(group, return_inverse=True, return_counts=True)

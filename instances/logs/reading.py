@@ -1,4 +1,4 @@
-"""Read logs of any known format: take the cells of its columns, and convert their units."""
+"""Read logs of all known formats: find the columns, and convert their cells to arrays."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def read_rows(
 ) -> RequestLog:
     """Read all rows of a log, including requests with no prompt token or no output token.
 
-    Parameters and errors are those of `read_log`, except that a log may have no requests left. The
-    format is ``name``, and ``hashes`` are those of shared prefixes.
+    Parameters and errors are those of `read_log`, except that the result may have no requests.
+    ``name`` is the format. ``hashes`` is the argument ``shared_prefixes`` of `read_log`.
     """
     wanted = wanted_format(name, columns, bad_rows)
     with opened(path) as stream:
@@ -79,9 +79,9 @@ def read_log(
     Parameters
     ----------
     path : str or os.PathLike
-        A table (CSV), JSON lines, JSON or Parquet, plain or compressed with gzip; a pipe too.
+        A table (CSV), JSON lines, JSON or Parquet, plain or compressed with gzip. It may be a pipe.
     format : str or None, default None
-        Name of a format, a key of `FORMATS`; None detects the format from the content.
+        Name of a format, a key of `FORMATS`. None detects the format from the content.
     columns : Mapping[str, str] or None, default None
         Instead of a format, the name of the column for each role: ``{"arrival": ..., "prompt":
         ..., "output": ...}``. In JSON a name may be a path, as in ``"usage.prompt_tokens"``, and a
@@ -95,11 +95,11 @@ def read_log(
           the unit that ends the column's name, else in seconds; with ``_ms`` after the role in
           milliseconds.
         - ``"end"``, ``"first_token"``: times of these events, in the unit of the arrivals.
-        - ``"error"``: empty, 0, false, a success or an HTTP status below 400 where a request
-          succeeded. Failed requests are left out.
+        - ``"error"``: a request succeeded if this is empty, 0, false, a success or an HTTP status
+          below 400. Other requests failed and are left out.
         - ``"phase"``: a request whose phase begins with "warm" or "cool" is left out.
         - ``"worker"``: label of the replica that served the request. This role may also be the only
-          one, and goes with any format then.
+          one. It is then added to the format of the file.
     bad_rows : {"refuse", "skip"}, default "refuse"
         Whether a row that cannot be read, such as one with an empty or negative cell, is an error,
         or is skipped and counted.
@@ -153,9 +153,10 @@ def _run_facts(path: object, kind: Format, runs: Sequence[Any]) -> dict[str, Any
 
 
 def _shared_tokens(arrays: dict[str, Any], block_size: int) -> dict[str, Any]:
-    """Replace hashes in ``arrays`` by shared tokens: return these, or a note that says why not.
+    """Remove the hashes from ``arrays``, and compute the shared tokens of each request from them.
 
-    Requests without prompt or output supply no tokens.
+    Return these, or a note with the reason why they are not known. Requests without prompt or
+    output supply no tokens.
     """
     sizes = {one if type(one) is int else 0 for one in arrays.pop("block_size", [block_size])}
     size: Any = sizes.pop() if len(sizes) == 1 else sorted(sizes)
@@ -321,9 +322,9 @@ def _label(cell: Any) -> str | None:
 
 
 def _requests(records: Rows, requests: Callable[[Any], Iterable[Row]], is_document: bool) -> Rows:
-    """Yield the requests of each chunk of records, where a record may hold several requests.
+    """Yield the requests of each chunk of records. A record may have several requests.
 
-    ``requests`` takes the requests out of a record. In documents (one JSON value with all
+    ``requests`` is a function from a record to its requests. In documents (one JSON value with all
     requests) requests are numbered from 1. Otherwise a request has its record's line number.
     """
     count = 0
@@ -345,13 +346,13 @@ def _put_together(measured: dict[str, FloatArray], outputs: IntArray, gap_sums: 
     mean, gaps = measured["inter_token_time"], np.maximum(1, outputs - 1)
     is_derived = np.isnan(latency) & ((outputs == 1) | np.isfinite(gap_sums))
     latency = np.where(is_derived, first + np.nan_to_num(gap_sums), latency)
-    # The mean is over output tokens - 1, not over the recorded times: where the server sends
+    # Divide by (output tokens - 1) and not by the number of recorded times. If the server sends
     # chunks of several tokens, there are fewer times than tokens.
     mean = np.where(np.isfinite(gap_sums), gap_sums / gaps, mean)
-    # Without a mean: the output tokens after the first are generated in latency - time to first
-    # token.
+    # If the log has no mean, compute it from the other times: the output tokens after the first
+    # take latency - time to first token.
     is_apart = np.isnan(mean) & (outputs > 1) & (latency >= first)
     measured["inter_token_time"] = mean = np.where(is_apart, (latency - first) / gaps, mean)
-    # Without a latency: time to first token + mean inter-token time * (output tokens - 1).
+    # If the log has no latency, it is time to first token + mean * (output tokens - 1).
     later = np.where(outputs > 1, mean * (outputs - 1), 0.0)
     measured["latency"] = np.where(np.isnan(latency), first + later, latency)

@@ -19,7 +19,7 @@ from instances.files import LARGEST_TEXT, bounded_lines, unique_keys
 from .cells import NO_OBJECT, BadRow
 
 LONGEST_RECORD = 2**24
-"""Largest length of a JSON line, in characters; large, as a line may hold a long prompt."""
+"""Largest length of a JSON line in characters. It is large, since a line may have a long prompt."""
 
 DELIMITERS = (",", ";", "\t", "|")
 """Possible separators of cells in a table; the most frequent one in the first line is used."""
@@ -92,13 +92,13 @@ def records_of(stream: IO[str], path: object) -> tuple[list[str], Rows]:
     Returns
     -------
     list[str], Rows
-        Names of the columns of a table, empty for JSON; and the records in chunks.
+        Names of the columns of a table (empty for JSON), and an iterator over chunks of records.
 
     Raises
     ------
     FileFormatError
-        The text is empty, too long, or neither JSON nor a table. The last error may also be raised
-        later, while the caller iterates over the records.
+        The text is empty, has a line that is too long, or is neither JSON nor a table. The error
+        may also be raised later, while the caller iterates over the records.
     """
     blank = []
     while (head := stream.readline(LONGEST_RECORD)) and not head.strip():
@@ -145,7 +145,7 @@ def _cells(lines: Iterator[str], delimiter: str, path: object) -> Iterator[tuple
 
     A quoted cell may contain line ends.
     """
-    # A cell may hold a long prompt; the default limit is 131,072 characters.
+    # Raise the limit on a cell, 131,072 characters by default, since a cell may have a long prompt.
     csv.field_size_limit(LONGEST_RECORD)
     reader, line = csv.reader(lines, strict=True, delimiter=delimiter), 0
     try:
@@ -160,7 +160,8 @@ def _cells(lines: Iterator[str], delimiter: str, path: object) -> Iterator[tuple
 def _records(rows: Iterator[tuple[int, list[str]]], header: Sequence[str]) -> Rows:
     """Turn rows of cells into dicts by the names in the header.
 
-    A row with fewer cells than the header lacks the last keys. One with more becomes a `BadRow`.
+    A row with fewer cells than the header lacks the last keys. A row with more cells becomes a
+    `BadRow`.
     """
     while some := [*islice(rows, ROWS_AT_ONCE)]:
         numbers, lists = zip(*some, strict=True)

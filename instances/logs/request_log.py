@@ -31,12 +31,12 @@ class LogFacts:
     has_arrival_times : bool
         False for a file without arrival times; all its requests arrive at 0.
     left_out : Mapping[str, int]
-        Number of requests left out for each reason: failed or broken off, without output length,
-        sent to warm the server up, a span whose tokens another span also counts, skipped because
+        Number of requests left out, by reason: failed or broken off, without output length, sent to
+        warm the server up, a span whose tokens another span also counts, skipped because
         unreadable, or empty (without prompt or output token). Windows count empty requests in
-        ``dropped_empty`` of their `TraceReport` instead.
+        `TraceReport.dropped_empty` instead.
     out_of_order : int
-        Requests that arrived earlier than a request on a line before theirs.
+        Number of requests that arrived before a request on an earlier line.
     time_unit : str or None
         Unit of the arrival times in the file, or ``"dates"``; None if it has none.
     note : str or None
@@ -52,7 +52,7 @@ class LogFacts:
     note: str | None = None
 
     def arrivals_note(self, span: float) -> str:
-        """Describe the file's arrival times in words: their unit, and their span in seconds."""
+        """Return a text about the arrival times of the file: their unit and ``span`` in seconds."""
         if self.time_unit is None:
             return "no arrival times, all requests at 0"
         sorted_note = f"; sorted, {self.out_of_order} out of order" if self.out_of_order else ""
@@ -85,9 +85,9 @@ class RequestLog(LogFacts):
         Label of the replica that served each request, or None if its row names no replica. The
         whole attribute is None if no row names one.
     shared_tokens : int64 array, shape (n,), or None
-        Tokens at the beginning of each prompt that a prefix cache could reuse from another request,
-        at most. None if the log lacks the hashes of some prompts, or was read without
-        ``shared_prefixes``. `instances.logs.prefixes` states what follows.
+        Largest number of tokens at the beginning of each prompt that a prefix cache could reuse
+        from another request. None if the log lacks the hashes of some prompts, or was read without
+        ``shared_prefixes``. `instances.logs.prefixes` explains their use in bounds.
     settings : Mapping[str, Any]
         Settings of the serving engine that the file states, by the engine's names for them.
     """
@@ -125,7 +125,7 @@ class RequestLog(LogFacts):
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The log as a data frame with one row per request and the arrays' names as columns."""
+        """Return the log as a data frame, with a row per request and a column per array."""
         import pandas
 
         return pandas.DataFrame(self._columns())
@@ -158,7 +158,7 @@ class RequestLog(LogFacts):
             Start of the window, in seconds after the first request of the log, and its length. The
             start belongs to the window, the end does not. A length of None means no end.
         max_requests : int or None, default None
-            Largest number of requests in the window, of which the first are kept; None for all.
+            Largest number of requests in the window. The first ones are kept. None keeps all.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Conversion of the records that benchmarks and engines write to rows with one request each."""
+"""Convert records that benchmarks and engines write to rows, each with one request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .cells import NO_LIST, BadRow, as_list, bad_cell, column, inside, lookup
 
 LONGEST_ATTRIBUTE = 256
-"""Longest attribute of a span that is kept, in characters: some attributes hold whole prompts."""
+"""Longest attribute of a span that is kept, in characters. Some attributes are whole prompts."""
 
 FAILED, OUTER_SPAN = "failed", "counted by another span"
 
@@ -46,9 +46,10 @@ def rate_of(run: Any) -> float | None:
 
 
 def _guidellm(document: dict[str, Any]) -> Iterator[Row]:
-    """Yield the requests of all benchmarks in GuideLLM's document; unsuccessful ones have failed.
+    """Yield the requests of all benchmarks in a document of GuideLLM.
 
-    The arrival times of all its benchmarks are on one clock.
+    Requests that it does not list as successful count as failed. The arrival times of all
+    benchmarks are on the same clock.
     """
     for requests in inside(document, ("benchmarks", "requests")):
         for outcome in requests if isinstance(requests, dict) else ():
@@ -103,17 +104,17 @@ def _spans(document: dict[str, Any]) -> Iterator[Row]:
 def innermost(
     chunks: Iterable[tuple[Sequence[int], list[Any]]], columns: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[list[int], list[Any]]]:
-    """Keep the spans of OpenTelemetry that count tokens, so that every request counts once.
+    """Select spans of OpenTelemetry so that every request counts once.
 
-    A client, its library and the engine may each count the tokens of one request, and an agent
-    counts those of all its calls. So of nested spans with token counts only the innermost stays a
-    request. The others become `OUTER_SPAN`, the reason for which they are left out. A span that
-    was sent twice is kept once.
+    A client, its library and the engine may each write a span with the tokens of the same request.
+    An agent writes a span with the tokens of all its calls. So of nested spans with token counts
+    only the innermost counts as a request. The others are replaced by `OUTER_SPAN`, the reason to
+    leave them out. A span that was sent twice is kept once.
     """
     rows = [one for chunk in chunks for one in zip(*chunk, strict=True)]
     spans = [span for _, span in rows]
     names = [[str(one or "") for one in column(spans, name)] for name in _SPAN[:3]]
-    # A span without a span id cannot be nested with others: its identity is None.
+    # A span without a span id gets the identity None, and is not nested in any other span.
     places = [(trace, own) if own else None for trace, own, _ in zip(*names, strict=True)]
     above = [(trace, parent) for trace, _, parent in zip(*names, strict=True)]
     parents = {own: one for own, one in zip(places, above, strict=True) if own != one}

@@ -1,6 +1,6 @@
-"""A window of a log as an instance: the requests that arrive between two times.
+"""Make an instance from a window of a log: the requests that arrive between two times.
 
-The steps, in order:
+The steps, in order, with memory M, prompt length s and output length o:
 
 0. Rows are sorted by arrival time. The report counts the rows that were out of order.
 1. The window is ``start_seconds <= time - time of the first row < start_seconds +
@@ -11,7 +11,8 @@ The steps, in order:
    ceil(x / ``round_seconds``), as decisions happen at round boundaries only. In a file without
    arrival times every request arrives at round 0.
 4. A row with no prompt or no output token is dropped. A request with s + o > M is dropped. With
-   ``too_long="clip"`` its output is cut to M - s instead, and it is dropped only if s >= M.
+   ``too_long="clip"`` its output is cut to M - s instead, and the request is dropped only if
+   s >= M.
 
 A row that cannot be read is an error. With ``bad_rows="skip"`` it is skipped before all steps.
 `TraceReport` counts every row skipped, dropped or clipped, and is also part of the instance's
@@ -47,24 +48,24 @@ OF_ROUNDS, OF_SECONDS = ("round_seconds", "token_scale"), ("batch_time",)
 
 @dataclass(frozen=True, kw_only=True)
 class TraceReport(LogFacts):
-    """Report on how a window of a log became an instance: the options, and counts of rows.
+    """Report on the conversion of a window of a log to an instance: options, and counts of rows.
 
     Attributes
     ----------
     rows_in_window : int
-        Rows of the log in the window, before any is dropped.
+        Number of rows of the log in the window, before any is dropped.
     kept : int
-        Requests of the instance.
+        Number of requests of the instance.
     dropped_empty : int
-        Rows dropped because they have no prompt token or no output token.
+        Number of rows dropped because they have no prompt token or no output token.
     dropped_too_long : int
-        Requests dropped because s + o > M: they cannot fit in memory.
+        Number of requests dropped because they alone exceed the memory.
     clipped : int
-        Requests whose output was cut to M - s.
+        Number of requests whose output was cut so that they fit into memory.
     round_seconds, token_scale, start_seconds, duration_seconds
-        The options of `TraceRule` used; ``round_seconds`` is None where arrivals are in seconds.
+        Options of `TraceRule` that were used. ``round_seconds`` is None if arrivals are in seconds.
     columns : Mapping[str, str] or None
-        The user's choice of columns, as in `read_log`; None if there was none.
+        The user's choice of columns, as in `read_log`. None if there was none.
     span_seconds : float
         Seconds from the first to the last arrival in the window.
     """
@@ -104,17 +105,17 @@ class TraceRule:
     format, columns, bad_rows : str or None, Mapping[str, str] or None, str
         As in `read_log`.
     round_seconds : float, default 0.05
-        Seconds a round lasts, > 0.
+        Seconds that a round lasts, > 0.
     token_scale : int, default 1
-        Tokens of the log per token of the instance, >= 1.
+        Number of tokens of the log per token of the instance, >= 1.
     start_seconds, duration_seconds : float, float or None
-        Start of the window, in seconds after the first row, and its length; None means that it
-        ends with the log.
+        Start of the window, in seconds after the first row, and its length. None: the window ends
+        with the log.
     max_requests : int or None, default None
-        Largest number of rows in the window, before any is dropped; None for no limit.
+        Largest number of rows in the window, before any is dropped. None for no limit.
     too_long : {"drop", "clip"}, default "drop"
-        Whether a request too large for the memory (s + o > M, or by the memory rule) is dropped,
-        or its output cut until it fits.
+        Whether a request too large for the memory (prompt + output length above M, or by the memory
+        rule) is dropped, or its output is cut so that it fits.
     memory_rule : MemoryRule, default TOKENS
         How the memory of a request is counted, such as in tokens or in blocks.
     batch_time : BatchTime or None, default None
@@ -265,8 +266,8 @@ def _problem(
     if in_seconds:
         seconds = seconds_since(kept.arrival_times, start)
         return Workload(seconds, *columns, ids=kept.ids, batch_time=rule.batch_time, **more), report
-    # Exact division by the length of a round: a float quotient such as 3.0000001 would round up
-    # to the next round.
+    # Divide exactly by the length of a round. A float quotient such as 3.0000001 instead of 3 would
+    # be rounded up to the next round.
     step = decimal(rule.round_seconds) * PER_SECOND
     since = nanoseconds(kept.arrival_times) - nanoseconds(np.array([start]))
     arrivals = [-(-one * step.denominator // step.numerator) for one in since.tolist()]
