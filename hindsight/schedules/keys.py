@@ -268,7 +268,7 @@ class KeySearch:
             yield
 
     def _reject(self) -> None:
-        """Reject all late requests of the best plan, so that more of the others are on time.
+        """Reject all late requests of the best plan, so that more served requests are on time.
 
         No machine serves a rejected request. Repeat as long as the number of late and rejected
         requests falls.
@@ -305,7 +305,7 @@ class KeySearch:
         return trial, [k for k in (here, there) if k != NOBODY and here != there]
 
     def _serve_again(self, plan: _Plan, touched: Sequence[int], allowed: float) -> float:
-        """Simulate the machines ``touched``, which a move changed; write their costs into the plan.
+        """Simulate the machines ``touched``, which a move changed, and set their costs in the plan.
 
         Return the cost of the plan, or infinity if the cost is certain to exceed ``allowed``.
         """
