@@ -1,1 +1,1 @@
-"""The subcommands of ``llm-hindsight``, one file each: arguments and printing, no arithmetic."""
+"""The subcommands of ``llm-hindsight``, one file each: they read arguments and print answers."""

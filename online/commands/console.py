@@ -1,4 +1,4 @@
-"""Parts common to all command lines: exit status, one-line errors, text and tables on a screen."""
+"""Common parts of all command lines: exit status, one-line errors, text and tables on a screen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAILED_STATUS = 1
 ERROR_STATUS = 2
 
 INTERRUPTED_STATUS = 130
-"""Exit status after Ctrl-C, as shells expect it: 128 + SIGINT."""
+"""Exit status after Ctrl-C. By the convention of shells it is 128 + the number of SIGINT."""
 
 INTERRUPTED = "interrupted"
 
@@ -47,7 +47,7 @@ LISTED = {
     "batch time": "presets",
     "instance or set of the library": "library",
 }
-"""For a kind of names in an `UnknownNameError`: the argument of `show` that lists these names."""
+"""Argument of the subcommand `show` that lists known names, by `UnknownNameError.kind`."""
 
 LEAST_WIDTH = 12
 """Least width, in characters, to which a column of text is narrowed so that the table fits."""
@@ -56,11 +56,11 @@ GAP = 2
 """Number of blanks between two columns of a table, and between a name and its value."""
 
 UNLIMITED = 10**6
-"""Width, in characters, of lines that go to a file: they are not wrapped."""
+"""Width of lines that go to a file, in characters. It is so large that they are not wrapped."""
 
 
 class CommandError(Exception):
-    """Error: arguments of a command that contradict each other. It is printed in one line."""
+    """Error: arguments of a command are invalid together. It is printed in one line."""
 
 
 def fail(message: str) -> NoReturn:
@@ -84,18 +84,18 @@ def complain(message: object, kind: str = "error") -> None:
 
 
 _PARAMETER = re.compile(r"^(\w+) : (.+)\n((?: +.+\n?)+)", re.MULTILINE)
-"""Entry of a docstring's section Parameters: name, form (such as FILE.json) and help text."""
+"""Matches an entry in the section Parameters of a docstring: name, form and help text."""
 
 _unwritten: list[str] = []
-"""Error messages of output files that could not be written, printed as the command ends."""
+"""Error messages about output files that could not be written. They are printed at the end."""
 
 
 def described(function: Callable[..., Any]) -> Callable[..., Any]:
     """Prepare a function as a command for Typer, with help texts from its docstring.
 
-    In its section Parameters, the entry ``name : FORM`` declares a positional argument, or an
-    option ``--name FORM`` if the parameter is keyword-only. Parameters that already have a
-    declaration for Typer keep it.
+    In the section Parameters of the docstring, an entry ``name : FORM`` declares an argument of the
+    command. It is an option ``--name FORM`` if the parameter is keyword-only, else positional.
+    Parameters that already have a declaration for Typer keep it.
     """
     about, _, section = (inspect.getdoc(function) or "").partition("\nParameters\n")
     hints, signature = get_type_hints(function, include_extras=True), inspect.signature(function)
@@ -132,8 +132,8 @@ def run_subcommands(program: str, subcommands: Iterable[str]) -> NoReturn:
     Subcommand X is the function X in the module `online.commands.X`.
     """
     application = typer.Typer(rich_markup_mode=None)
-    # Set a callback. Without one, and with a single subcommand, Typer would run this subcommand
-    # without its name on the command line.
+    # Set a callback that does nothing. Without a callback, if there is a single subcommand, Typer
+    # would not expect its name on the command line.
     application.callback()(lambda: None)
     called = {*sys.argv[1:2]}.intersection(subcommands)
     # Import only the module of the called subcommand. Import all modules if the help text of the
@@ -153,13 +153,13 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # The stream is None if the parent process closed it. Discard what is written to it.
+            # The stream is None if the parent process has closed it. Discard all output to it.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     # Print characters of names as escapes if the encoding of the output does not have them.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    # The first Ctrl-C raises KeyboardInterrupt. A second one soon after is ignored, so that it does
-    # not disturb the cleanup.
+    # The first Ctrl-C raises KeyboardInterrupt. A second one shortly after it is ignored, so that
+    # it does not disturb the cleanup.
     ctrl_c, status, message = Interruption(raises_from=1), ERROR_STATUS, ""
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -193,7 +193,7 @@ def run_application(application: typer.Typer, program: str | None = None) -> NoR
 def _explanation(error: BaseException) -> str:
     """Return the message, in one line, of an error that the user can cause.
 
-    For other errors, which are bugs, and for a broken pipe it is empty.
+    The message is empty for other errors, which are bugs, and for a broken pipe.
     """
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return INTERRUPTED
@@ -221,9 +221,9 @@ def _explanation(error: BaseException) -> str:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Catch the error of writing a file, and print it only at the end of the command.
+    """Catch an error of writing a file in the ``with`` block, and print it when the command ends.
 
-    So the other files are still written and the answer is printed.
+    So other files are still written, and the answer is printed.
     """
     try:
         yield
@@ -305,7 +305,7 @@ def print_fields(fields: Mapping[str, str]) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print the most important columns of a table that fit, then the names of the others.
+    """Print the most important columns of a table, as many as fit, then the names of the others.
 
     Headings and cells of text are wrapped at blanks. Words and numbers are never broken.
     """

@@ -1,4 +1,4 @@
-"""Subcommand `headroom`: today's latency in a log, the limit of every scheduler, and savings."""
+"""Subcommand `headroom`: latency that a better scheduler could have saved on a log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .options import chosen_policies, service_level
 from .sources import LOG_SETTINGS, Source, parse_source, trace_options
 
 LEAST_SHARE = 0.25
-"""Least share of the time limit for the computation, however long reading the log takes."""
+"""The computation gets at least this share of the time limit, even if reading the log was slow."""
 
 READING = ("format", "columns", "bad_rows")
-"""Settings of a log for `instances.read_log`; other settings choose or change its requests."""
+"""Settings of a log that `instances.read_log` uses. Others choose or change its requests."""
 
 
 def headroom(  # noqa: PLR0913

@@ -1,4 +1,4 @@
-"""Answers of commands: one document, written as JSON or printed as lines."""
+"""Write the answer of a command as JSON, or print it as lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _kept: list[TextIO] = []
 def check_json(path: Path | None, source: Path | None = None) -> None:
     """Raise an error if the file of the option --json could not be written (`check_output`).
 
-    For ``-`` (JSON on standard output), everything else is printed on standard error from here on.
+    If ``path`` is ``-``, JSON goes to standard output. From then on all other output of the command
+    is printed on standard error.
     """
     if path != STANDARD_OUTPUT:
         check_output(path, (".json",), "--json", source=source)
@@ -54,7 +55,7 @@ def answer(
     found : Mapping[str, Any]
         The answer as a document.
     *parts : Table or str or Mapping or Sequence[Mapping]
-        What is printed: tables, texts, mappings (a field per line), or lists of mappings (as a
+        Parts to print: tables, texts, mappings (a field per line), or lists of mappings (as a
         table). Without parts, ``found`` is printed.
     """
     if path is not None:
@@ -90,7 +91,7 @@ def lines_of(document: Mapping[str, Any], within: str = "") -> dict[str, str]:
     """Return the fields of a JSON document as texts by label, without empty fields.
 
     ``within`` is put before all labels. The label of a nested field begins with the label of the
-    outer field. Of a list only the strings are kept.
+    outer field. Items of a list that are not strings are left out.
     """
     lines: dict[str, str] = {}
     for key, value in document.items():

@@ -1,4 +1,4 @@
-"""Options that several subcommands have in common, and conversions of their values."""
+"""Options that several subcommands have, and functions that convert their values."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ MOST_REASONS = 20
 class Report:
     """Report on the trials of the subcommand `ratios`, for the screen and for files.
 
-    ``notes`` are remarks on the sources of instances, in the order in which they are printed.
+    ``notes`` has remarks on the sources of instances, in the order in which they are printed.
     """
 
     trials: Sequence[Trial]
@@ -73,7 +73,7 @@ class Report:
         return table_of(rows, numbers=(*costs, *optima))
 
     def _reasons(self) -> Table:
-        """Return a table of the reasons why trials have no ratio, with their numbers of trials."""
+        """Return a table of reasons why trials have no ratio, with the number of trials of each."""
         counts = Counter(
             (one.policy, one.status, one.reason or "no optimum was asked for")
             for one in self.trials
@@ -175,9 +175,9 @@ def _words(name: str) -> str:
 
 
 def _with_unit(name: str, trial: Trial) -> str:
-    """Return the heading of a column of costs or optima: its name and the unit, rounds or s.
+    """Return the heading of a column of costs or optima: its name, and the unit rounds or seconds.
 
-    A column of requests on time has no unit.
+    A column with numbers of requests on time has no unit.
     """
     if trial.goal.startswith(ON_TIME):
         return name

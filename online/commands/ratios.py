@@ -1,4 +1,4 @@
-"""Subcommand `ratios`: policies compared with the hindsight optimum of the same instances."""
+"""Subcommand `ratios`: compare policies with the hindsight optimum of the same instances."""
 
 from __future__ import annotations
 
@@ -186,9 +186,10 @@ def _options(
 def _read(
     texts: list[str], folder: Path, options: dict[str, Any], notes: list[str]
 ) -> Iterator[Any]:
-    """Yield the problems of the sources ``texts``, on as many machines as --replicas gives.
+    """Yield the problems of the sources ``texts``, with as many machines as --replicas gives.
 
-    Paths in ``texts`` are relative to ``folder``. Notes on the problems are added to ``notes``.
+    ``options`` has the values of all options by name. Paths in ``texts`` are relative to
+    ``folder``. Notes on the problems are added to ``notes``.
     """
     time, memory_limit = None, None
     if options["batch_time"]:

@@ -1,4 +1,4 @@
-"""Subcommand `show`: registered policies, routers, generators, presets, and library instances."""
+"""Subcommand `show`: list policies, routers, generators, presets, and instances of the library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CERTIFICATES = "instances/catalogue/certificates"
 OF_ENTRY = ("set", "source", "licence", "goal", "batch_time", "level")
 OF_RECORD = ("status", "gap", "proof", "certified", "date", "method", "version")
 SEVERAL = ("instance", "optimum", "gap", "status", "requests", "goal")
-"""Fields that are printed: OF_ENTRY of an instance, OF_RECORD of its record, SEVERAL in a list."""
+"""Printed fields: OF_ENTRY for an instance, OF_RECORD for its record, SEVERAL in a list of them."""
 
 REGISTRIES: dict[str, tuple[str, Registry[Any]]] = {
     "policies": ("policy", PolicySpec.registry),
@@ -119,7 +119,7 @@ def _instance(entry: LibraryEntry, record: Record | None) -> Row:
 
 
 def _summary(one: LibrarySet, rows: Sequence[Row]) -> Row:
-    """Return a row on a set of the library: numbers of instances, closed and open records, gap.
+    """Return a row for a set of the library: numbers of instances, of closed and open records, gap.
 
     A record is closed if its optimum is proved, else open. The gap is the median of the relative
     gaps of open records.

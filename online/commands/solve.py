@@ -1,4 +1,4 @@
-"""Subcommand `solve`: the hindsight optimum of an instance, an interval around it, or a bound."""
+"""Subcommand `solve`: compute the hindsight optimum of an instance, or an interval around it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .options import DEFAULT_SECONDS, limit_of
 from .sources import parse_source, read_instances
 
 CERTIFICATE_SHARE, LEAST_PROOF_SECONDS = 0.25, 2.0
-"""Time kept for writing a certificate: a share of --time-limit, and the least number of seconds."""
+"""Time reserved for a certificate: a share of --time-limit, and at least so many seconds."""
 
 RELAXATION = "relaxation"
 RELAXATION_GAP = 0.01
@@ -32,7 +32,7 @@ CONTRADICTIONS: dict[str, tuple[str, ...]] = {
     "--preemption keep": ("--goal makespan", "--crosscheck", "--out", "--export"),
     "--method relaxation": ("--goal makespan", "--preemption keep", "--export", *SEARCHING),
 }
-"""For some options, the list of other options that contradict them: together they are an error."""
+"""Options that contradict some options, by name of the latter. Together they are an error."""
 
 
 def solve(  # noqa: PLR0913
@@ -158,7 +158,7 @@ def _search(
     known = instances.known_bounds(instance)
     times = known and known.start_times
     options["start"] = Schedule(instance, times) if times else None
-    # If Ctrl-C ends the search, its result so far is saved, even if Ctrl-C is pressed again.
+    # Ctrl-C ends the search. Its result so far is then saved, even if Ctrl-C is pressed again.
     with Interruption(math.inf), progress_bar() as update:
         options["progress"] = lambda news: update(0, str(news))
         result = hindsight.solve(instance, limit, **options)

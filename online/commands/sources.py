@@ -1,4 +1,4 @@
-"""Sources of instances: the texts that name instances in arguments of subcommands.
+"""Sources of instances: texts by which arguments of subcommands name instances.
 
 A source is ``[KIND:]NAME[(KEY=VALUE, ...)]``:
 
@@ -10,8 +10,8 @@ A source is ``[KIND:]NAME[(KEY=VALUE, ...)]``:
 - ``trace:log.csv(memory_limit=4000, arrival=received)`` are windows of a trace or log, with the
   options of `instances.trace_windows` and the names of its columns.
 
-Each takes ``memory_rule`` too, and ``faster`` if latencies are in seconds. A value with a comma,
-quote or parenthesis has to be in quotes, as in a shell.
+All kinds also have the setting ``memory_rule``, and ``faster`` if latencies are in seconds. A value
+with a comma, quote or parenthesis must be in quotes, as in a shell.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LOG_SETTINGS = (*WINDOW, *ROLES, *MEMORY_SETTINGS, "faster", "max_concurrency")
 """Settings that the subcommand `headroom` accepts in parentheses after the name of a log."""
 
 SPACE = {"n": 12, "memory_limit": 64, "arrivals": 0, "equal_prompts": False}
-"""Settings of a source ``worst:POLICY`` with their defaults: limits on the instances searched."""
+"""Settings of a source ``worst:POLICY`` with defaults. They limit the instances that are tried."""
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     "file": (),
@@ -102,12 +102,12 @@ class Source:
                 raise UnknownNameError(f"setting of {self.kind}:{self.name}", key, known)
 
     def values(self, *, without: Collection[str] = ()) -> dict[str, Any]:
-        """Return the settings as numbers, flags or text, except those named in ``without``."""
+        """Return the settings as numbers, booleans or text, except those named in ``without``."""
         texts = self.settings.items()
         return {key: parse_value(text) for key, text in texts if key not in without}
 
     def memory_rule(self) -> MemoryRule:
-        """Return the memory rule that the setting ``memory_rule`` gives; by default tokens.
+        """Return the memory rule that the setting ``memory_rule`` gives. By default it is tokens.
 
         Values are ``tokens``, ``vllm`` (blocks of 16 tokens) and ``blocks:SIZE``.
 

@@ -24,7 +24,7 @@ from .json_output import answer, check_json
 from .sources import parse_source
 
 MOST_SHOWN = 20
-"""Largest number of checked records that are shown one by one. Of more only counts are shown."""
+"""Checked records are listed one by one up to this number. If there are more, only counts are."""
 
 
 def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:

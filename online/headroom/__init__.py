@@ -1,4 +1,4 @@
-"""Headroom of a log: the most latency that could have been saved, and each policy's share."""
+"""Headroom of a log: latency that a better scheduler could have saved, and savings of policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer to a question about a log: simulations, bounds, and numbers computed from them."""
+"""The answer to a question about a log: simulations, bounds, and numbers computed from both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .question import LOGGED, Question
 from .tasks import Bounds, Enclose, Failure, Serve, Served, Task
 
 LARGE_DIFFERENCE = Fraction(1, 10)
-"""Relative difference of simulated and logged mean latency above which a remark doubts both."""
+"""If simulated and logged mean latency differ by more than this share, a remark says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,8 @@ class Headroom:
     Attributes
     ----------
     question : Question
-        The question that is answered. It has only the first requests of the log if the time limit
-        was too short for all.
+        The question that is answered. If the time limit was too short for all requests, it has only
+        the first requests of the log.
     results : Mapping[Task, Any]
         Result of each finished task: `Served` for a simulation, `Bounds` for a bound, `Failure` for
         a task that failed.
@@ -37,7 +37,7 @@ class Headroom:
     interrupted : bool
         Whether Ctrl-C ended the computation.
     left_out : int
-        Number of requests at the end of the log that ``question`` lacks for want of time.
+        Number of requests at the end of the log that ``question`` lacks, as time was too short.
     """
 
     question: Question
@@ -72,7 +72,7 @@ class Headroom:
 
     @cached_property
     def here(self) -> dict[Serve, Served]:
-        """Completed simulations on today's number of replicas, with their figures (latencies)."""
+        """Completed simulations on today's number of replicas, with the latencies of each."""
         count = self.question.replicas
         return {one: it for one, it in self.simulations.items() if one.replicas == count}
 
@@ -99,7 +99,7 @@ class Headroom:
 
     @property
     def rival(self) -> str | None:
-        """Label of the proposed policy with the least mean latency, given exact output lengths.
+        """Label of the proposed policy with the least mean latency if it gets exact output lengths.
 
         None if no simulation of a proposed policy completed.
         """
@@ -120,7 +120,8 @@ class Headroom:
     def is_doubtful(self) -> bool:
         """Whether the mean latencies of simulation and log differ by over `LARGE_DIFFERENCE`.
 
-        False on several replicas that the log does not name: it may be of another number.
+        False if there are several replicas and the log does not name them, because the log may be
+        from another number of replicas.
         """
         router = self.question.router_of(self.question.replicas)
         is_logged = router is None or router.name == LOGGED
@@ -130,7 +131,7 @@ class Headroom:
     def contradicts(self) -> bool:
         """Whether the mean latency in the log is below the lower bound on every scheduler.
 
-        Then the batch time, M or the reuse of prompts is not that of the server.
+        If so, the assumed batch time, M or reuse of prompts is not that of the server.
         """
         logged, best = self.question.measured_mean, self.best
         limit = Fraction(0) if best is None else best[0].interval.lower or Fraction(0)
@@ -157,10 +158,10 @@ class Headroom:
         return max(few, default=0) + 1, min(enough, default=top + 1)
 
     def attainable(self, replicas: int) -> Interval:
-        """Bound the largest share of requests on time that any scheduler has on these replicas.
+        """Return bounds on the largest share of requests on time with this number of replicas.
 
         A scheduler may leave a replica empty, so the largest share does not fall with the number of
-        replicas: lower bounds of fewer replicas and upper bounds of more replicas hold here too.
+        replicas. So lower bounds for fewer replicas and upper bounds for more replicas hold too.
         """
         lowers, uppers = [Fraction(0)], [Fraction(1)]
         for one, it in self.results.items():

@@ -1,33 +1,35 @@
-"""Find a batch time by name, in a file, or in the inter-token times of a log.
+"""Find a batch time by name, read it from a file, or fit it to the inter-token times of a log.
 
 **Why inter-token times suffice.** An engine works in rounds. A round that decodes a request ends
 with a token of this request. So the time between two tokens of a request is the length of one
-round, or of several where the request was preempted or held in between. Each round lasts
+round, or of several rounds if the request was preempted or held in between. Each round lasts
 
     seconds = d0 + d1 (tokens processed) + d2 (tokens resident).
 
-Both numbers of tokens can be counted in the log: a request holds s + k tokens at its k-th output
-token, from its first to its last, and is processed one token in each round; a prompt is processed
-in the round that ends with its first output token, and held there. The log does not show when the
-chunks of a prompt that took several rounds were processed (all are counted in the last), which
-tokens were processed again, what the machine does between rounds, and which delay clients add. All
-of this is in the error of the fit.
+Both numbers of tokens can be counted in the log. A request with a prompt of s tokens holds s + k
+tokens at its k-th output token, and one of its tokens is processed in each round. Its prompt is
+processed in the round that ends with its first output token. The log does not show four things: in
+which rounds the chunks of a prompt were processed (all are counted in the last), which tokens were
+processed again, what the machine does between rounds, and which delay clients add. All of this is
+in the error of the fit.
 
 **Method.** A gap (u, v] is the time between two output tokens of a request. Its tokens processed
-are the output tokens of all requests that came out in (u + e, v + e], and the prompts of those that
-are first tokens. Its resident tokens are the tokens held at v + e by all requests that were in
-service after u + e. Its rounds are the groups of output tokens in (u + e, v + e] that lie more than
-e apart. The tolerance e is half of the shortest gaps: a busy server sends the tokens of one round
-over a third of its length, and a smaller tolerance would count that round twice. A row of the fit
-is the sum over `WINDOW` gaps of a request, divided by their rounds. Tokens counted on the wrong
-side of an output token, such as a chunk, are few in comparison with a window. If the log has only
-the mean gap of a request, its tokens are spread evenly, its row is the mean over its gaps, and each
-gap counts as one round. Rows are weighted by 1 / predicted seconds, so that errors are in per cent.
-Weights of 1 / measured seconds would favour rounds that happened to be short, and make every round
-too short.
+are the output tokens of all requests that came out in (u + e, v + e], and the prompts of requests
+whose first token is among these. Its resident tokens are the tokens held at v + e by all requests
+that were in service after u + e. Its rounds are the groups of output tokens in (u + e, v + e] that
+are more than e apart. The tolerance e is half of the shortest gaps. A busy server sends the tokens
+of one round over a third of the length of the round, and a smaller tolerance would count this round
+twice.
+
+A row of the fit is the sum over `WINDOW` gaps of a request, divided by their number of rounds. So
+tokens that are counted in a wrong gap, such as chunks, have little effect. If the log has only the
+mean gap of a request, its tokens are spread evenly, its row is the mean over its gaps, and each gap
+counts as one round. Rows are weighted by 1 / predicted seconds, so that errors are relative.
+Weights of 1 / measured seconds would favour rounds that happened to be short, and the fit would
+make every round too short.
 
 **Error.** The rows are cut into `BLOCKS` blocks of consecutive rows in time. Each block is
-predicted by a fit to the other blocks. The error stated is the mean of
+predicted by a fit to the other blocks. The error of the fit is the mean of
 |predicted - measured| / measured over all rows.
 """
 
@@ -59,7 +61,7 @@ WINDOW = 16
 """Number of successive inter-token times of a request that are averaged to one row of the fit."""
 
 MOST_WINDOWS = 100_000
-"""Approximate largest number of rows in a fit; of a log with more rows only every k-th is used."""
+"""Approximate largest number of rows in a fit. If a log has more, only every k-th is used."""
 
 LARGEST_ERROR = 0.25
 """Largest mean of |predicted - measured| / measured seconds with which a fit is accepted."""
@@ -69,10 +71,10 @@ LARGEST_CONDITION = 150.0
 Above it, a column varies by less than 2 % of its mean, or two columns correlate by over 0.9999."""
 
 WEIGHINGS = 4
-"""Number of successive least-squares fits; the fit before predicts the weights 1 / seconds."""
+"""Number of successive least-squares fits. Each fit takes its weights from the fit before it."""
 
 LEAST_EXPECTED = 0.1
-"""Rows have the weight 1 / (predicted seconds), which are at least this share of the measured."""
+"""Rows have the weight 1 / max(predicted seconds, this share of the measured seconds)."""
 
 NEGLIGIBLE = 0.02
 """A coefficient below 0 is set to 0 if its term is at most this share of a mean round's seconds."""
@@ -84,7 +86,7 @@ def round_measurements(log: RequestLog) -> Measurements:
     """Estimate rounds (tokens processed, tokens resident, seconds) from inter-token times of a log.
 
     Each row is a mean over the rounds between `WINDOW` tokens of a request. Rows are in order of
-    time. The text of the module has the method.
+    time. The docstring of the module describes the method.
 
     Raises
     ------
@@ -106,14 +108,15 @@ def round_measurements(log: RequestLog) -> Measurements:
     owner, begins = np.repeat(np.arange(len(o)), o), np.cumsum(o) - o
     is_first = np.diff(owner, prepend=-1) > 0
     steps = np.where(is_first, 0.0, means[owner])
-    # Requests with all their inter-token times use these instead of the mean.
+    # If the log has all inter-token times of a request, use these instead of their mean.
     steps[has_all[owner] & ~is_first] = np.concatenate(
         [np.zeros(0), *log.inter_token_times[has_all]]
     )
     if not (steps > 0).any():
         return Measurements(*np.zeros((3, 0)))
     tolerance = 0.5 * float(np.quantile(steps[steps > 0], 0.05))
-    # The time of each token: the request's first token plus the inter-token times since then.
+    # ``emitted`` is the time of each token: the time of the request's first token, plus the sum of
+    # its inter-token times since then.
     since, first = np.cumsum(steps), log.arrival_times + log.times_to_first_token
     emitted = first[owner] + since - since[begins][owner]
     order, ends = np.argsort(emitted, kind="stable"), emitted[begins + o - 1]
@@ -122,7 +125,7 @@ def round_measurements(log: RequestLog) -> Measurements:
     work = _sums(np.where(is_first, s[owner], 1)[order])
     held = _sums(np.where(is_first, s[owner] + 1, 1)[order])
     freed = _sums((s + o)[released])
-    # A token at most the tolerance after the token before comes from the same round.
+    # If a token comes at most the tolerance after the token before it, both are of the same round.
     ended = _sums(np.diff(clock, prepend=-np.inf) > tolerance)
     gaps = np.flatnonzero(~is_first)
     places = gaps - 1 - begins[owner[gaps]]
@@ -166,8 +169,8 @@ def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, flo
     Raises
     ------
     InvalidValueError
-        Too few rounds, numbers of tokens that hardly vary, a coefficient below 0, or an error above
-        `LARGEST_ERROR`.
+        There are too few rounds, numbers of tokens hardly vary, a fitted coefficient is below 0, or
+        the error is above `LARGEST_ERROR`.
     """
     count, seconds = len(rounds.seconds), rounds.seconds
     if count < LEAST_ROWS:
@@ -194,8 +197,9 @@ def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, flo
 def _fit(design: FloatArray, seconds: FloatArray) -> FloatArray:
     """Fit coefficients by least squares, with each row weighted by 1 / predicted seconds.
 
-    ``design`` has shape (rows, coefficients), ``seconds`` shape (rows,). The predictions are those
-    of the fit before (`WEIGHINGS` fits in turn), so the squares of relative errors are minimised.
+    ``design`` has shape (rows, coefficients), ``seconds`` has shape (rows,). `WEIGHINGS` fits are
+    made, each with the predictions of the fit before it. So squares of relative errors are
+    minimised.
     """
     expected, sizes = seconds, np.linalg.norm(design, axis=0)
     for _ in range(WEIGHINGS):
@@ -213,10 +217,10 @@ def _refusal(reason: str, source: str = FIT) -> InvalidValueError:
 def find_batch_time(
     text: str, log: RequestLog | None
 ) -> tuple[AffineTime | TiledTime, int | None, str]:
-    """Return the batch time that a text names, the M of that machine, and a description.
+    """Return the batch time that a text names, the memory limit of its machine, and a description.
 
-    M (tokens) is None unless the text names a machine whose M is known. The description has the
-    formula and the origin of the batch time, for the facts of an answer.
+    The memory limit (tokens) is None unless the text names a machine for which it is known. The
+    description has the formula and the origin of the batch time, for the facts of an answer.
 
     Parameters
     ----------
@@ -230,7 +234,7 @@ def find_batch_time(
     UnknownNameError
         The text is not a preset, coefficients, measured tables, ``fit``, or a file.
     InvalidValueError
-        Coefficients out of range, no such measured tables, or a fit that `fit_rounds` refuses.
+        Coefficients are out of range, measured tables do not exist, or `fit_rounds` refuses a fit.
     OSError, FileFormatError
         The file cannot be read.
     """

@@ -1,7 +1,8 @@
-"""Closed loops: a client keeps at most N requests in flight, and sends one when another ends.
+"""Start times of requests in a closed loop: a client that keeps at most N requests in flight.
 
-A benchmark that records no start times still records latencies. The k-th request that has to wait
-is sent when the k-th request ends. So the start times of the run follow from the latencies.
+While N requests are in flight, the client sends the next one when one of them ends. Some benchmarks
+record latencies and no start times. By this rule, the start times of the run follow from the
+latencies.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ def with_arrivals(
 ) -> tuple[RequestLog, int | None, bool]:
     """Return a log with start times, its concurrency limit, and whether start times are made up.
 
-    Start times that the log lacks are computed from its latencies and the concurrency limit (the
-    most requests that the client has in flight). The limit is None for a log that states none.
-    Start times are made up if neither the log nor its latencies determine them.
+    The concurrency limit is the largest number of requests that the client has in flight, or None
+    if the log states none. If the log lacks start times, they are computed from its latencies and
+    this limit. Start times are made up if neither the log nor its latencies determine them.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def with_arrivals(
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        A limit below 1, or one given for a log that has start times or lacks latencies.
+        The limit is below 1, or it is given for a log that has start times or lacks latencies.
     """
     is_timed = log.has_arrival_times and log.format != "sglang-bench"
     is_measured = bool(np.isfinite(log.latencies).all())

@@ -1,4 +1,4 @@
-"""Use the engine settings that a log states, and list the settings that have to be assumed."""
+"""Use the engine settings that a log states, and list settings that must be assumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from online.policy_interface.policy import POLICIES, named_parameters
 from online.policy_interface.specs import PolicySpec
 
 PARAMETERS = {"enable_prefix_caching": "prefix_caching", "async_scheduling": "asynchronous"}
-"""Engine settings in a log and the policy parameters for them, where the two names differ."""
+"""Names of policy parameters by name of the engine setting, if the two names differ."""
 
 
 def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int | None]:
@@ -29,7 +29,7 @@ def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int |
     size, blocks = settings.get("block_size"), settings.get("num_gpu_blocks")
     rule = None if size is None else MemoryRule(size, "next", "chunks")
     if rule is not None and blocks is not None:
-        # vLLM's number of GPU blocks includes one that never holds tokens.
+        # vLLM's number of GPU blocks includes one block that never holds tokens.
         count = as_integer(blocks, None, "num_gpu_blocks", minimum=2) - 1
         return rule, count * rule.block_size
     return rule, settings.get("max_total_num_tokens")
@@ -50,10 +50,10 @@ def with_settings(spec: PolicySpec, baseline: str, settings: Mapping[str, Any]) 
 
 
 def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = "") -> dict[str, str]:
-    """Return facts for the answer: engine settings that the log states, and those assumed.
+    """Return facts for the answer: engine settings that the log states, and assumed settings.
 
-    Assumed are the parameters of ``engine`` that have their defaults. ``rule`` is the name of the
-    memory rule if the log does not state one, and else empty.
+    Assumed settings are the parameters of ``engine`` that have their defaults. ``rule`` is the name
+    of the memory rule if the log does not state one, and else empty.
     """
     known = {} if engine.given is not None else _parameters(engine.name)
     left = ", ".join(f"{key}={value}" for key, value in known.items() if key not in engine.params)

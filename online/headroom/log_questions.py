@@ -57,11 +57,11 @@ def question_of_log(  # noqa: PLR0913
     batch_time : str
         A preset, ``affine:d0,d1,d2``, a CSV file of measured rounds, or ``fit``.
     memory_limit : int or None, default None
-        M, tokens; None takes that of the log, or of the preset.
+        Memory limit M in tokens. None takes that of the log, or of the preset.
     memory_rule : MemoryRule or None, default None
-        How memory is counted; None takes the rule that the log states, or counts tokens.
+        How memory is counted. None takes the rule that the log states, or counts tokens.
     today : AnyPolicy, default `BASELINE`
-        The scheduler of today, with the parameters that the engine settings in the log give it.
+        The scheduler of today. Engine settings in the log set its other parameters.
     proposals : Sequence[AnyPolicy] or None, default None
         See `Question`.
     replicas : int or None, default None
@@ -89,7 +89,8 @@ def question_of_log(  # noqa: PLR0913
     """
     facts = {"read": str(log)}
     log, concurrency, made_up = with_arrivals(log, max_concurrency)
-    # A fit uses all requests of the log, because those outside the window load the machine too.
+    # A fit of the batch time uses all requests of the log. Requests outside the window load the
+    # machine too.
     time, preset_limit, source = find_batch_time(batch_time, None if made_up else log)
     stated_rule, stated_limit = stated_memory(log.settings)
     limits = (memory_limit, stated_limit, preset_limit)
@@ -99,7 +100,7 @@ def question_of_log(  # noqa: PLR0913
         raise FileFormatError(log.source, reason)
     rule = memory_rule or stated_rule or TOKENS
     if log.shared_tokens is not None:
-        # A cache reuses whole blocks, of requests inside the window or not.
+        # A cache reuses whole blocks only. They may be from requests outside the window.
         log = replace(log, shared_tokens=log.shared_tokens // rule.block_size * rule.block_size)
     kept = _requests(log, limit, rule, facts, **window)
     faster = as_number(faster, None, "faster", above=0)

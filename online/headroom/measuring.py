@@ -1,4 +1,4 @@
-"""Answer a question in limited time: first simulations, then bounds, then further policies."""
+"""Compute the answer to a question in limited time: simulations, bounds, then further policies."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from .question import Question
 from .tasks import Enclose, Failure, Serve, Served, Task, result_of
 
 QUICK, QUICK_SHARE = 10.0, 0.6
-"""Time limit of a quick answer, in seconds, and the share of it in which its simulations are to
-end. If simulations of all requests would take longer, the answer is for the first requests."""
+"""Time limit of a quick answer, in seconds, and the share of it that simulations may take. If they
+would take longer for all requests, the answer is for the first requests."""
 
 SHARES = {"simulate": 0.3, "policies": 0.25, "policy": 0.05, "bounds": 1.0}
-"""Longest time of each kind of computation, as a share of the time limit; of bounds as a share of
-the time left."""
+"""Longest time of each kind of computation, as a share of the time limit. For bounds it is a share
+of the time left."""
 
 FEWEST, REPLICAS = 0.5, 0.02
-"""Shares of the time for bounds: for the fewest replicas, and for another number."""
+"""Shares of the time for bounds: for the fewest replicas, and for each other number."""
 
 STOP = 0.95
 """Share of the time limit after which computations stop, so that the answer is ready in time."""
 
 SAMPLES = (1000, 100, 10, 1)
-"""Numbers of first requests on which today's policy is timed: the largest that time allows."""
+"""Numbers of first requests on which today's policy may be timed. Time decides which is used."""
 
 PATIENCE = 2.0
-"""Least time limit of a policy's simulation, as a multiple of the seconds that today's took."""
+"""Least time limit of a policy's simulation, as a multiple of that of today's policy."""
 
 SHORT_RUN = 1.0
-"""Seconds of a simulation up to which simulations run in this process, without worker processes."""
+"""If a simulation takes at most these seconds, simulations run without worker processes."""
 
 MOST_TRIED, LIKELY_TRIED = 10, 5
-"""How many numbers of replicas are tried: the most, and how many the time is planned for."""
+"""Largest number of different numbers of replicas that are tried, and the number planned for."""
 
 
 Progress = Callable[[int, int, str, Headroom | None], object]
@@ -100,7 +100,8 @@ class Measurement:
     """State of the computation of an answer: tasks, their results, and the clock.
 
     ``whole`` is the question about all requests. ``question`` is the same question about the first
-    requests that there is time for. ``shares`` are as in `SHARES`, ``patience`` as `PATIENCE`.
+    requests, as many as there is time for. ``shares`` has the form of `SHARES`, ``patience`` that
+    of `PATIENCE`.
     """
 
     whole: Question
@@ -117,7 +118,7 @@ class Measurement:
         self.clock = Clock(None, self.pressed)
 
     def run(self, limit: float, quick: bool) -> Headroom:
-        """Simulate and, unless it is to be quick, bound, within ``limit`` seconds."""
+        """Return the answer within ``limit`` seconds. If ``quick``, it has no bounds."""
         jobs, first = self.jobs, limit if quick else self.shares["simulate"] * limit
         self.simulate(min(QUICK, first), QUICK_SHARE, jobs or 1)
         if quick:
@@ -137,7 +138,7 @@ class Measurement:
         self.progress(len(self.results), max(1, len(self.tasks)), text, first)
 
     def do(self, tasks: Iterable[Task]) -> None:
-        """Compute the tasks that have no result yet, begun in this order, until time runs out."""
+        """Compute those of ``tasks`` that have no result yet, in order, until time runs out."""
         tasks = [task for task in dict.fromkeys(tasks) if task not in self.results]
         self.tasks |= dict.fromkeys(tasks)
         deadline = time.monotonic() + self.clock.seconds_left()
@@ -151,9 +152,10 @@ class Measurement:
                 self.say(f"{one.task.name}: done")
 
     def simulate(self, limit: float, share: float, jobs: int | None) -> None:
-        """Simulate today's policy and the proposals, with a service level on more replicas too.
+        """Simulate today's policy and the proposals on the first requests of the log.
 
-        The simulations are of as many first requests as fit into ``share`` of ``limit``.
+        With a service level also simulate other numbers of replicas. As many first requests are
+        simulated as take ``share`` of ``limit``.
 
         Parameters
         ----------
@@ -186,8 +188,9 @@ class Measurement:
     def _affordable(self, limit: float) -> tuple[int, float]:
         """Return how many first requests can be simulated in ``limit`` seconds, and the seconds.
 
-        Seconds per request are those of a simulation of today's policy, run here if there was none.
-        Logs of at most 1,000 requests are simulated whole, with 0 seconds expected.
+        Seconds per request are those of a simulation of today's policy, which this method runs if
+        there was none. If the log has at most 1,000 requests, all of them are simulated, and the
+        second result is 0.
         """
         count, today = len(self.whole.workload), self.answer().today
         if count <= SAMPLES[0]:
@@ -205,10 +208,11 @@ class Measurement:
         return kept, kept * each
 
     def bound(self) -> None:
-        """Bound what any scheduler can reach, in all the time that is left.
+        """Compute bounds on every scheduler, in all the time that is left.
 
-        With a service level, first the largest number of replicas is examined of which it is not
-        known whether any scheduler has enough requests on time there. The mean latency comes last.
+        With a service level, bounds on the share of requests on time come first. They begin with
+        the largest number of replicas for which it is not known whether any scheduler has enough
+        requests on time. Bounds on the mean latency come last.
         """
         count, level, left = self.question.replicas, self.question.level, self.clock.seconds_left
         while level and not self.clock.must_stop():
@@ -223,7 +227,10 @@ class Measurement:
         self.do([Enclose(count, time_limit=left())])
 
     def compare(self, limit: float) -> None:
-        """Simulate all policies with exact output lengths, and those that ended with predicted."""
+        """Simulate all policies with exact output lengths, then with predicted output lengths.
+
+        Policies whose first simulation did not complete are left out of the second.
+        """
         name, count, today = self.question.baseline, self.question.replicas, self.answer().today
         needed = self.patience * (today.seconds if today else 0.0)
         longest = max(self.shares["policy"] * limit, needed)

@@ -1,4 +1,4 @@
-"""A question about a log: the requests, the scheduler of today, and what is proposed for it."""
+"""A question about a log: the requests, the scheduler of today, and proposed policies."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Question:
     share : float
         Share of the requests that are to be on time, above 0 and at most 1.
     error : float
-        Error of the predicted output lengths in further simulations of the policies, see
-        `RelativePredictions`. 0: no such simulations.
+        Error of `RelativePredictions` in further simulations, in which policies get predicted
+        output lengths. 0: there are no such simulations.
     measured, measured_first : float64 array or None
         Seconds from arrival to completion, and from arrival to the first token, of each request in
         the log. None if the log lacks some of them.
@@ -68,11 +68,11 @@ class Question:
         Tokens of each prompt that a prefix cache could take from other requests. Bounds then hold
         for schedulers with a prefix cache. None if the log does not show shared prefixes.
     concurrency : int or None
-        Most requests in flight at once, if the log is of a closed loop.
+        Largest number of requests in flight, if the log is of a client that limits it.
     made_up : bool
         Whether the log has no arrival times, so that those in ``workload`` are assumed.
     facts : Mapping[str, str]
-        Facts about the log and the engine for the answer: name and text of each.
+        Facts about the log and the engine for the answer: text by name.
 
     Raises
     ------
@@ -120,7 +120,8 @@ class Question:
         (today,) = policy_specs([self.today], deadlines=deadlines)
         others = policy_specs(self.proposals, deadlines=deadlines)
         if self.proposals is None:
-            # The policies with another queue order keep all other parameters of today's vLLM.
+            # Proposed policies are today's vLLM with another order of the queue. They keep its
+            # other parameters.
             is_engine = today.name == BASELINE.name and today.given is None
             kept = {**today.params} if is_engine else {}
             for name in ("order", "ageing", "policy"):
@@ -132,8 +133,8 @@ class Question:
     def router_of(self, replicas: int) -> RouterSpec | None:
         """Return the router of a simulation on ``replicas`` machines; None for one machine.
 
-        It is today's. `ROUTER` replaces the router of the log if the number is not today's, because
-        the log names a replica only among today's.
+        It is today's router. Only if this sends requests as in the log and ``replicas`` is not
+        today's number, it is `ROUTER`: the log names only replicas of today.
         """
         if replicas == 1:
             return None
@@ -156,12 +157,13 @@ class Question:
 
     @cached_property
     def load(self) -> float | None:
-        """Machine seconds that the requests ask for, per second and replica.
+        """Load of the machines: seconds of work that arrive, per second and replica.
 
-        A request asks for d1 seconds per token processed, and for d2 + d0 / M seconds per token
-        held in a round: its cost in rounds that fill the memory. The sum over all requests is
-        divided by the seconds from the first arrival to the last and by the number of replicas. The
-        queue grows while the load is above 1. No bound uses it. None if all requests arrive at
+        The work of a request is d1 seconds per token processed, and d2 + d0 / M seconds per token
+        held in a round. This is its cost in rounds that fill the memory M, if a round takes d0 + d1
+        (tokens processed) + d2 (tokens held) seconds. The sum over all requests is divided by the
+        seconds from the first arrival to the last and by the number of replicas. The queue grows
+        while the load is above 1. No bound uses the load. It is None if all requests arrive at
         once.
         """
         from hindsight.prices.minorants import affine_minorants

@@ -1,4 +1,4 @@
-"""The answer for JSON, as tables, and as one self-contained page."""
+"""Convert the answer to a document for JSON, to tables, and to a self-contained page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MACHINE = ("a round lasts", "memory limit M", "load")
-"""Names of the facts about the machine that stand at the top of the page of an answer."""
+"""Names of the facts about the machine at the top of the page of an answer."""
 
 
 def record(found: Headroom) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tasks that an answer consists of: `Serve` simulates a policy, `Enclose` computes bounds."""
+"""Tasks for an answer: `Serve` simulates a policy, and `Enclose` computes bounds."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ METRICS = {"TTFT": "ttft", "TPOT": "tpot", "latency": "e2el"}
 
 
 def p50_p99(column: FloatArray) -> tuple[float, float]:
-    """Return the median and the 99th percentile of a column, both entries of the column.
+    """Return the median and the 99th percentile of a column. Both are entries of the column.
 
-    Entries that are not finite are left out. NaN without any finite entry.
+    Entries that are not finite are left out. The results are NaN if no entry is finite.
     """
     known = column[np.isfinite(column)]
     if not len(known):
@@ -87,9 +87,9 @@ class Serve:
     replicas : int
         Number of replicas.
     error : float
-        Error of the predicted output lengths that the policy is given; 0 for exact lengths.
+        Error of the predicted output lengths that the policy gets. 0 for exact lengths.
     time_limit : float or None
-        Most seconds for the simulation; None for no limit.
+        Largest number of seconds for the simulation. None for no limit.
     """
 
     policy: str
@@ -140,8 +140,8 @@ class Bounds:
     ----------
     interval : Interval
         Interval that contains the least mean latency in seconds, or the largest share of requests
-        on time. The lower bound on latency and the upper bound on the share hold for every
-        scheduler, even with any reuse of prompts. The other end is the value of a known schedule.
+        on time. The lower end for latency, and the upper end for the share, are bounds on every
+        scheduler, with any reuse of prompts. The other end is the value of a known schedule.
     bound : str
         Name of the method that computed the bound on every scheduler.
     certified : bool
@@ -161,9 +161,9 @@ class Bounds:
 class Enclose:
     """Task: bound the least mean latency of all schedulers, or the largest share on time.
 
-    If prompts share prefixes, the search for schedules processes every prompt whole. The bounds on
-    every scheduler are computed for prompts without the tokens that a prefix cache could supply:
-    `instances.logs.prefixes` proves that these bounds hold for any reuse.
+    If prompts share prefixes, schedules are searched in which every prompt is processed whole. The
+    bounds on every scheduler are computed for prompts without the tokens that a prefix cache could
+    supply. `instances.logs.prefixes` proves that these bounds hold for any reuse.
 
     Attributes
     ----------
@@ -201,7 +201,8 @@ class Enclose:
 
         known = limit = find(whole, "recompute")
         if shared is not None:
-            # A prefix cache may keep the tokens of a preempted request, so preemption keeps them.
+            # A prefix cache may keep the tokens of a preempted request. So the bound is on schedules
+            # in which preempted requests keep their tokens.
             limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared), "keep")
         lower, upper = (known, limit) if self.on_time else (limit, known)
         low, high, own = (

@@ -1,4 +1,4 @@
-"""The answer in at most eight lines of a terminal, with conditions, remarks and facts as text."""
+"""Texts of an answer: at most eight lines for a terminal, conditions, remarks and facts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
 """Most characters of a line, characters of the name at its start, and most lines of an answer."""
 
 SPARED = ("p50/p99", "Proposal")
-"""Names of the lines that are left out, in this order, if an answer exceeds `MOST_LINES`."""
+"""Names of lines that are left out, in this order, if an answer has more than `MOST_LINES`."""
 
 LONG_LABEL = 24
-"""Longest label of a policy that is printed whole; of a longer one the settings are left out."""
+"""Longest label of a policy that is printed whole. If it is longer, settings are left out."""
 
 LEAST_LOAD, LARGEST_LOAD = 0.01, 20.0
-"""Least and largest load that raise no doubt about the units of the log and the batch time."""
+"""Range of loads. With a load outside it, units of the log or the batch time are likely wrong."""
 
 NAMED = 4
-"""Number of failed or unfinished tasks that a remark names; the others are only mentioned."""
+"""Number of failed or unfinished tasks that a remark names. Further ones are called "others"."""
 
 FEW_REQUESTS = 1000
 """Number of requests below which a remark says how few of them are above p99."""
@@ -102,9 +102,9 @@ def requests_of(found: Headroom) -> str:
 
 
 def short(question: Question, label: str) -> str:
-    """Return a short label of a policy: if it is long, its name without settings.
+    """Return a short label of a policy. If the label is long, it is the name without settings.
 
-    Of a policy in today's engine only the settings that differ from today's are given.
+    For another policy of today's engine, only settings that differ from today's are in the label.
     """
     spec, engine = question.specs[label], question.specs[question.baseline]
     own = [f"{k}={v}" for k, v in spec.params.items() if (k, v) not in engine.params.items()]
@@ -114,9 +114,9 @@ def short(question: Question, label: str) -> str:
 
 
 def difference(found: Headroom) -> str:
-    """Write how far the simulated mean latency of today's policy is above or below the log's.
+    """Write how far the simulated mean latency of today's policy is above or below that of the log.
 
-    Empty if the log has no latencies.
+    The text is empty if the log has no latencies.
     """
     off = found.difference
     if off is None:
@@ -149,7 +149,10 @@ def _possible(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
 
 
 def _proposal(found: Headroom, today: Served) -> Iterator[tuple[str, str]]:
-    """Yield the best proposal's line: mean latency saved, and % on time or else p99 latency."""
+    """Yield the line of the best proposal: saved mean latency, and % on time or p99 latency.
+
+    The share on time is given if there is a service level, else the p99 latency.
+    """
     rival, error = found.rival, found.question.error
     served = None if rival is None else found.served(rival)
     if rival is None or served is None:
@@ -185,7 +188,7 @@ def replicas_needed(found: Headroom) -> str:
 def conditions(found: Headroom) -> str:
     """Write the conditions under which the answer holds, the most unusual first.
 
-    They are the arrivals, load, replicas, batch time, M, the reuse of prompts, and the schedulers.
+    These are about arrivals, load, replicas, batch time, M, the reuse of prompts, and the schedulers.
     """
     question, router = found.question, found.question.router_of(found.question.replicas)
     parts = ["simulations only, without bounds"] if found.best is None else []
@@ -271,6 +274,6 @@ def percent(share: Fraction | float) -> str:
 def floored(share: Fraction | float) -> str:
     """Write a share in per cent with one decimal, rounded down.
 
-    So a share of requests on time below 99 % is never printed as 99 %.
+    So a share of requests on time that is below 99 % is never printed as 99 %.
     """
     return rounded_down(100 * Fraction(share), 1)
