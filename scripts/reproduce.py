@@ -60,9 +60,9 @@ def reproduce(  # noqa: PLR0913
         print("\n".join(known))
         return
     if names and everything:
-        fail("name some, or say --all")
+        fail("give names or --all, not both")
     if not names and not everything and page is None:
-        fail("nothing to do: name some, or say --all; --list names them")
+        fail("nothing to do: give names or --all; --list shows the names")
     check_output(page, (".md",), "--page")
     chosen = [reproduction.find(name) for name in (known if everything else names or [])]
     conditions = overrides(chosen, lengths or [], vary or [], quick=quick)

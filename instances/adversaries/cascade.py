@@ -70,7 +70,7 @@ class FcfsCascade(Family, name="fcfs-cascade"):
                 raise InvalidValueError(None, "imbalanced", True, "needs example='one-type'")
             counts[:2, 0] = FIRST_ITERATIONS[:rounds]
         if not counts.any():
-            raise InvalidValueError(None, "rounds", rounds, "brings no request: give more rounds")
+            raise InvalidValueError(None, "rounds", rounds, "gives no request: give more rounds")
         shift = int(self.convention == "token-per-round")
         requests = [
             Request(time, prefill - shift, decode + shift)

@@ -135,4 +135,4 @@ def batch_time_of(document: Any) -> StorableTime:
         return TiledTime(**document)
     except TypeError as error:
         # The constructor raises TypeError if the number or the names of parameters are wrong.
-        raise InvalidTypeError(None, "batch_time", document, "is not a stored one") from error
+        raise InvalidTypeError(None, "batch_time", document, "is not a batch time") from error

@@ -65,7 +65,7 @@ class TiledTime:
         if any(b <= a for a, b in itertools.pairwise(self.tokens)):
             raise InvalidValueError("batch time", "tokens", self.tokens, "do not increase")
         if any(one % self.tile for one in self.tokens):
-            raise InvalidValueError("batch time", "tokens", self.tokens, "are no multiples of tile")
+            raise InvalidValueError("batch time", "tokens", self.tokens, "are not tile multiples")
         if self.seconds[-1] < self.seconds[-2]:
             raise InvalidValueError("batch time", "seconds", self.seconds[-2:], "fall at the end")
 

@@ -213,7 +213,7 @@ class PolicyScheduler(AsyncScheduler):  # type: ignore[misc]
         self.waiting = create_request_queue(self.policy)
         for request in waiting:
             self.waiting.add_request(request)
-        what = "policy %s leads no more, the engine goes on in its own order: it has failed: %s: %s"
+        what = "policy %s has failed, so the engine continues in its own order: %s: %s"
         _logger.warning(what, self._policy, type(error).__name__, " ".join(str(error).split()))
 
 

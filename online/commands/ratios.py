@@ -207,7 +207,7 @@ def _read(
         if isinstance(problem, Workload) and problem.batch_time is None:
             reason = "has arrivals in seconds: give --batch-time"
         elif replicas is not None and not isinstance(problem, Instance | Workload):
-            reason = "answers to a policy: it has one machine"
+            reason = "reacts to the policy: it has one machine"
         if reason:
             raise InvalidValueError(None, "instance", problem.name, reason)
         yield problem if replicas is None else problem.replaced(replicas=replicas)

@@ -208,7 +208,7 @@ def read_sources(
         for problem in found:
             if rule != TOKENS and source.kind != "trace":
                 if not isinstance(problem, Instance | Workload):
-                    reason = "answers to a policy, and counts memory in tokens"
+                    reason = "reacts to the policy, and counts memory in tokens"
                     raise InvalidValueError(None, source.kind, source.name, reason)
                 problem = problem.replaced(memory_rule=rule)
             if batch_time is not None:
@@ -233,7 +233,7 @@ def read_instances(sources: Iterable[Source]) -> tuple[list[Instance], list[str]
     for problem in problems:
         if not isinstance(problem, Instance):
             is_timed = isinstance(problem, Workload)
-            reason = "answers to a policy: it has no instance before a run"
+            reason = "reacts to the policy: it has no instance before a run"
             reason = "has arrivals in seconds, and no rounds" if is_timed else reason
             raise InvalidValueError(None, "instance", problem.name, reason)
     return problems, notes
@@ -294,7 +294,7 @@ def _worst(source: Source, given: dict[str, Any], notes: list[str]) -> Instance:
         update(0, f"searching {source}")
         found = search(source.name, space, progress=lambda news: update(0, str(news)), **given)
     if not found.cases:
-        raise InvalidValueError(None, "source", str(source), "gives none: no optimum was proved")
+        raise InvalidValueError(None, "source", str(source), "gives nothing: no optimum was proved")
     notes.append(str(found))
     return found.cases[0].instance(f"worst-{found.cases[0].draft.instance().digest[:8]}")
 

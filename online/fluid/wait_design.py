@@ -45,7 +45,7 @@ class Plan(ABC, Generic[Load]):
     def __post_init__(self) -> None:
         check_ranges(self, "plan")
         if len(self.thresholds) != len(self.workload):
-            reason = f"are not {len(self.workload)}"
+            reason = f"are not {len(self.workload)} numbers"
             raise InvalidValueError("plan", "thresholds", self.thresholds, reason)
 
     @property

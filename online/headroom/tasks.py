@@ -201,8 +201,8 @@ class Enclose:
 
         known = limit = find(whole, "recompute")
         if shared is not None:
-            # A prefix cache may keep the tokens of a preempted request. So the bound is on schedules
-            # in which preempted requests keep their tokens.
+            # A prefix cache may keep the tokens of a preempted request. So the bound is on
+            # schedules in which preempted requests keep their tokens.
             limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared), "keep")
         lower, upper = (known, limit) if self.on_time else (limit, known)
         low, high, own = (

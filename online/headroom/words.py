@@ -188,7 +188,7 @@ def replicas_needed(found: Headroom) -> str:
 def conditions(found: Headroom) -> str:
     """Write the conditions under which the answer holds, the most unusual first.
 
-    These are about arrivals, load, replicas, batch time, M, the reuse of prompts, and the schedulers.
+    They are about arrivals, load, replicas, batch time, M, the reuse of prompts, and schedulers.
     """
     question, router = found.question, found.question.router_of(found.question.replicas)
     parts = ["simulations only, without bounds"] if found.best is None else []

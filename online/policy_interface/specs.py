@@ -115,7 +115,7 @@ class Spec(Generic[Made]):
             raise InvalidValueError(None, cls.kind, [], "is empty: at least one is needed")
         for label, count in Counter(spec.label for spec in specs).items():
             if count > 1:
-                reason = "is given twice: of two that differ, give one another name"
+                reason = "is given twice: give one of the two another name"
                 raise cls._refused(label, reason)
         return specs
 

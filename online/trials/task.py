@@ -108,10 +108,10 @@ class Search:
         if self.optimum == "records":
             self._check_record(problem)
         if self.preemption == ("never" if timed else "recompute"):
-            reason = f"does not exist in {'seconds' if timed else 'rounds'}"
+            reason = f"is not available in {'seconds' if timed else 'rounds'}"
             raise InvalidValueError(None, "preemption", self.preemption, reason)
         if self.goal == MAKESPAN and timed:
-            raise InvalidValueError(None, "goal", self.goal, "does not exist in seconds")
+            raise InvalidValueError(None, "goal", self.goal, "is not available in seconds")
 
     def _check_record(self, problem: AnySource) -> None:
         entry = entry_of(problem)

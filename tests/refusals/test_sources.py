@@ -99,7 +99,7 @@ VALUES: Rows = [
     (lambda: trace(batch_time=IterationTime(1)), "batch_time = .* is not for windows in rounds"),
     *generators(GENERATORS),
     (lambda: generate("fcfs-cascade", imbalanced=True, example="two-types"), "^imbalanced = "),
-    (lambda: generate("fcfs-cascade", 34, rounds=1), "brings no request"),
+    (lambda: generate("fcfs-cascade", 34, rounds=1), "gives no request"),
     (lambda: drawn(memory=10), "arrival-model-1.*memory = 10 .*n, memory_limit"),
     # Batch times.
     (lambda: IterationTime(0), "iteration time"),

@@ -115,7 +115,7 @@ VALUES: Rows = [
     *each(lambda error: Question(TWO, error=error), "error", -1),
     (lambda: check_policy("fcfs", 0), "instances = 0"),
     (compared(router="round-robin"), "but there is one machine"),
-    (lambda: sweep([TWO], "fcfs", preemption="never"), "does not exist in seconds"),
+    (lambda: sweep([TWO], "fcfs", preemption="never"), "is not available in seconds"),
     *each(lambda name: sweep([ALIKE], ["fcfs", name]), "needs a service level", "edf"),
     *[(compared(goal=goal), "^goal = ") for goal in (OnTime([LEVEL] * 3), "tail")],
     *[(compared(preemption=one), "^preemption = ") for one in ("no", "recompute")],

@@ -57,17 +57,17 @@ generate generator:uniform(n) | = 'n' is not of the form name=value
 generate generator:uniform(count=0) | generator 'uniform': count = 0 is below 1
 generate generator:missing.py:mine | import = 'missing.py' cannot be read
 generate generator:uniform(memory_rule=vlm) | unknown memory rule 'vlm'; did you mean 'vl
-ratios generator:sqrt-n-adversary(memory_rule=blocks:4) | answers to a policy, and counts memory in
+ratios generator:sqrt-n-adversary(memory_rule=blocks:4) | reacts to the policy, and counts memory in
 generate trace:x.csv | needs memory_limit, in scaled tokens
 generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did you mean 'mem
 solve library:worst-n7-0 | or 'worst-n7-01'? `show library` lists all
 solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/own-bounds
-solve generator:sqrt-n-adversary | answers to a policy: it has no instance
+solve generator:sqrt-n-adversary | reacts to the policy: it has no instance
 ratios | give SOURCEs or --demo, and not both
 ratios --demo --out out.txt | does not end in .csv or .md
 ratios --demo --slo latenci=1 | unknown limit of --slo 'latenci'; did you mean 'latency'?
 ratios generator:conversations(rate=5) | in seconds: give --batch-time
-ratios generator:sqrt-n-adversary --replicas 2 | answers to a policy: it has one machine
+ratios generator:sqrt-n-adversary --replicas 2 | reacts to the policy: it has one machine
 ratios --demo --batch-time a100 | mean 'llama-2-70b-2xa100' or 'llama-2-70b-a100-tp1'? `show pre
 ratios --demo --optimum records | is not an instance of the library
 ratios 'j25-m1-n10-*' --optimum records --preemption keep | 'keep' differs from 'never', which
@@ -100,7 +100,7 @@ conversation_lengths ../object.json --out out.csv | row 1: has no list 'conversa
 conversation_lengths ../conversations.jsonl --out out.csv | row 1: a turn has no role or no content
 reproduce | nothing to do
 reproduce j25-figure-99 | unknown reproduction 'j25-figure-99'
-reproduce --all j25-figure-3 | name some, or say --all
+reproduce --all j25-figure-3 | give names or --all, not both
 reproduce j25-figure-3-low-demand --lengths lmsys=missing.csv | missing.csv
 reproduce c25-figure-2 --vary memory=5 | c25-figure-2 has no memory to vary
 reproduce j25-table-1 --vary memory=few | is not a number of tokens

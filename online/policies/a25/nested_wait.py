@@ -72,7 +72,7 @@ class NestedWait(Policy):
             least = self._ends[-1] + 1 if self._ends else 1
             self._ends.append(as_integer(end, owner, "segment_ends", minimum=least))
         if len(ends) not in (len(given) - 1, len(given)):
-            reason = f"do not end {len(given)} segments"
+            reason = f"are not the ends of {len(given)} segments"
             raise InvalidValueError(owner, "segment_ends", segment_ends, reason)
 
     def reset(self, setup: Setup) -> None:
