@@ -23,7 +23,6 @@ EVERY_ROOM = """
 prices/test_tokens.py::test_a_minimum_many_blocks_later_is_found
 prices/test_volume.py::test_fractions_are_not_rounded_to_the_nearest
 prices/test_state_ascent.py::test_large_prices_do_not_overflow
-prices/test_strengthened.py::test_a_queue_for_one_place_is_served_shortest_first
 prices/test_state_tables.py
 exact/test_states.py::test_twins_start_in_order_of_arrival_whatever_their_order
 schedules/test_orders.py::test_a_longer_schedule_that_is_better_is_followed
@@ -31,6 +30,7 @@ schedules/test_beams.py::test_a_beam_of_everything_finds_the_optimum
 schedules/test_orders.py::test_small_optima_are_reached[0]
 schedules/test_moves.py::test_nothing_but_its_region_matters_to_a_move
 paths/test_relaxation.py::test_graphs_have_as_many_nodes_as_ever
+paths/test_relaxation.py::test_prices_that_go_astray_prove_nothing_false[1.0-True]
 paths/test_relaxation.py::test_limits_and_stops
 prices/test_relaxation.py::test_auto_goes_on_by_prices_where_highs_finds_no_optimum
 schedules/test_keys.py::test_a_stop_leaves_the_first_schedule
