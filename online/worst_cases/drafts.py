@@ -262,10 +262,10 @@ def _imitate(limit: int, rows: list[Row], rng: np.random.Generator, space: Space
 
 
 def _time(limit: int, rows: list[Row], rng: np.random.Generator, space: Space) -> None:
-    """Set the arrivals of a random group of requests near the arrival of a random request.
+    """Set the arrivals of a random group of requests to a time near an event of a random request.
 
-    Or near its earliest completion (arrival plus output length). The difference from this time is
-    -1, 0 or 1 rounds.
+    The event is its arrival, or its earliest completion (arrival plus output length). The time
+    differs from it by -1, 0 or 1 rounds.
     """
     a, _, o = rows[int(rng.integers(len(rows)))]
     arrival = max(0, a + (o if rng.random() < 0.5 else 0) + int(rng.integers(-1, 2)))

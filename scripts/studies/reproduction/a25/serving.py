@@ -46,7 +46,7 @@ HIGH_DEMAND = (PromptType(6000, 20, 100), PromptType(4000, 20, 200), PromptType(
 """Arrival rate, prefill and decode length of each type in [A25] Section 6.1."""
 FOUR_LENGTHS = tuple(PromptType(length, 10, length) for length in (20, 40, 80, 160))
 FOUR_PRINTED = (15, 14, 12, 8)
-"""Four decode lengths of [A25] Section 6.2 with its proportions of rates and its thresholds."""
+"""Four decode lengths of [A25] Section 6.2, with its proportions of rates, and its thresholds."""
 TEN_LENGTHS = tuple(
     PromptType(share, 60, 50 * place) for place, share in enumerate(CONVERSATION_SHARES, start=1)
 )
