@@ -240,10 +240,11 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     some piece ends, and it is enough to check the last round of each piece.
 
     In round r a piece stores held + r - t tokens. Let held - t = x B + e with 0 <= e < B and B the
-    tokens per block. Then the piece holds x blocks plus those that e + r tokens need. Both numbers
-    of blocks are summed over the pieces with equal e that run in round r: the sum over the pieces
-    with t < r, minus the sum over the pieces with end < r. With many late starts, these sums may
-    wrap in int64. Their difference fits into int64, so it is right.
+    tokens per block: e is the *block offset* of the piece. Then the piece holds x blocks plus those
+    that e + r tokens need. Both numbers of blocks are summed over the pieces with equal e that run
+    in round r: the sum over the pieces with t < r, minus the sum over the pieces with end < r. With
+    many late starts, these sums may wrap in int64. Their difference fits into int64, so it is
+    right. The work grows with (number of pieces) * (number of different e), which is limited.
     """
     size = instance.given.memory_rule.block_size
     limit = instance.memory_limit // instance.machines // size
@@ -251,7 +252,7 @@ def _refuse_crowd(pieces: list[Piece], instance: Rows, where: str) -> None:
     starts, ends, held = np.array(pieces, dtype=np.int64).T
     rounds, remainders = np.unique(ends), (held - starts) % size
     kinds = np.unique(remainders).tolist()
-    reason = f"{where}: its requests fill blocks in too many ways for this checker"
+    reason = f"{where}: {len(pieces)} runs * {len(kinds)} block offsets > {limits.LARGEST_WORK:,}"
     form.refuse_above(limits.LARGEST_WORK, len(pieces) * len(kinds), reason)
     blocks = np.zeros(len(rounds), dtype=np.int64)
     for e in kinds:
