@@ -1,8 +1,8 @@
 """Exact optima of the offline scheduling problem, and certified lower bounds on them.
 
-In rounds, a request runs from start to end without a break, except with
-``solve(instance, preemption="keep")``. A scheduler that evicts a request and loses its work, or
-pauses it and holds its memory, cannot beat these optima. A scheduler that preempts a request and
+For instances, whose time is in rounds, a request runs from start to end without a break, except
+with ``solve(instance, preemption="keep")``. A scheduler that evicts a request and loses its work,
+or pauses it and holds its memory, cannot beat these optima. A scheduler that preempts a request and
 keeps its tokens can, and is compared with the preemptive optimum.
 
 Names are imported on first use. So functions that need no solver (such as the certificate checker)

@@ -128,10 +128,12 @@ class _Bisection:
 
 
 def solve_tail(stated: Problem, search: Search) -> Result:
-    """Return bounds on the least value that a quantile of latency (or of time to first token) has.
+    """Return bounds on a quantile of latency (or of time to first token) in the best schedule.
 
-    The least value is over all schedules. It is found by bisection: for a limit on these times, the
-    number of requests that keep the limit is maximised.
+    The best schedule is the one with the smallest quantile. A bisection tries limits on the
+    latencies (or on the times to first token). For each limit, it maximises the number of requests
+    that keep the limit. If this number cannot reach the quantile's share of all requests, the
+    quantile of every schedule is above the limit.
 
     Parameters
     ----------

@@ -141,13 +141,14 @@ class OtherRequests:
         self.paid = prices.ravel().take(code).sum(axis=0)
         if not self.states:
             return
-        # Followed requests are those whose runs the graph of paths records. A base is a column of
-        # ``left``: the followed requests that are active at epoch tau + 1, with their remaining
-        # rounds. `longest` is the largest r among the priced states (m, r) in which other requests
-        # may be. For each base, k is the number of its requests with more than `longest` remaining
-        # rounds at epoch tau, and S is the sum of the tokens that they hold. With M the memory
-        # limit, `later` has k (M + 1) + S for each base, the position of V(k, S) in a table V. V(k,
-        # S) is the largest total price that the other requests can add to these k requests.
+        # In state (m, r) a request holds m tokens and has r rounds to go. Followed requests are
+        # those whose runs the graph of paths records. A base is a column of ``left``: the followed
+        # requests that are active at epoch tau + 1, with their rounds to go. `longest` is the
+        # largest r of a state with a price in which a request not followed may be. For each base, k
+        # is the number of its requests with more than `longest` rounds to go at epoch tau, and S is
+        # the sum of the tokens that they hold. `later` has k (M + 1) + S for each base, with M the
+        # memory limit. This is the position of V(k, S) in a table V: the largest total price of
+        # requests not followed that fit in memory together with these k requests.
         is_later = rounds > self.longest
         self.later = ((held + size) * is_later).sum(axis=0, dtype=np.int64)
         # A base (column of ``left``) is a set of followed requests, those whose runs the graph of

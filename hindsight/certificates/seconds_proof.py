@@ -56,7 +56,7 @@ time, as a number of array entries visited."""
 
 TANGENT, BLOCK, SUM = 300, 10_000, 40_000
 """Estimated work of compiled loops, in array entries visited: for each price in a linear bound on
-payments (`TANGENT`), each block of steps of a request (`BLOCK`), and each price (`SUM`)."""
+payments (`TANGENT`), each block (run of steps of a request, `BLOCK`), and each price (`SUM`)."""
 
 AT_ONCE = 100
 """Number of array entries that compiled loops visit in the time in which numpy visits one entry."""

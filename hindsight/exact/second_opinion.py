@@ -40,10 +40,10 @@ def second_opinion(
 ) -> Opinion:
     """Solve [J25] Equations (1)-(4) with PuLP and CBC, and compare the result with an interval.
 
-    The program has every start with a completion by the last arrival plus the sum of output
-    lengths. Some optimal schedule completes by then: between the last arrival and its last
-    completion, a replica needs no idle round, and there are at most as many rounds with a running
-    request as output tokens.
+    Let L be the last arrival plus the sum of all output lengths. The program has a variable for
+    each start from which a request completes by L. This is enough, because some optimal schedule
+    completes by L: after the last arrival, each of its replicas runs a request in every round until
+    the last completion on it, and each such round produces at least one output token.
 
     Parameters
     ----------

@@ -268,15 +268,16 @@ def _add_choices(
     coarse, sums = _complete_coarser(given, c, size, members, of_set)
     if coarse < 0 or sums.cost + least > left:
         return nodes, taken
-    # Enumerate depth first which requests of ``given.added`` also complete in round tau + 1. The
-    # budget is the largest cost of a schedule within the limit on total latency. ``left`` is the
-    # budget minus the least cost of a path to node c in the coarser graph: a bound on the cost of a
-    # path from the new node on. This cost is the slack of the new node plus at least sums.cost. The
-    # slack is the capacity of epoch tau minus the total price of the requests of the node and of
-    # the most expensive other requests that fit in memory with them. The slack of the new node is
-    # at least ``least``, the slack of node c, which records fewer requests. So skip each set of
-    # requests with sums.cost > left - least: all paths through the new node would cost more than
-    # the budget.
+    # Each new node refines node c of the coarser graph: it has the requests of c, and possibly some
+    # of ``given.added``, which complete in round tau + 1. Enumerate these sets depth first. The
+    # least cost of a path from the new node to the end is its slack plus sums.cost. The slack is
+    # the capacity of epoch tau minus the total price of the node's requests and of the most
+    # expensive other requests that fit in memory with them. It is at least ``least``, the slack of
+    # c: slacks do not fall as a graph records more requests. sums.cost only grows as requests are
+    # added. The budget is the largest cost of a schedule within the limit on total latency. A path
+    # to the new node costs at least as much as the cheapest path to c. So ``left``, the budget
+    # minus the cost of this path, is an upper limit on the cost from the new node on. Skip each set
+    # with sums.cost > left - least: all paths through its node cost more than the budget.
     end, place = coarse, 0
     while place >= 0:
         others = heaviest_beside(found.states, members.held, members.rounds, end, members.order)

@@ -124,8 +124,8 @@ def next_block_begins(compressed: CompressedInstance) -> IntArray:
     """
     arrivals, shifts = compressed.instance.arrival_times, compressed.shifts
     # The shift of a request is the number of rounds by which the removal of gaps moved its arrival.
-    # Requests of one block have equal shifts, and requests of later blocks have larger ones. So the
-    # shift identifies the block.
+    # A block is the set of requests between two gaps. Requests of one block have equal shifts, and
+    # requests of later blocks have larger ones. So the shift identifies the block.
     first = {moved: int(arrivals[shifts == moved].min()) for moved in np.unique(shifts).tolist()}
     following = dict(zip(first, [*list(first.values())[1:], 2**62], strict=True))
     return np.array([following[moved] for moved in shifts.tolist()], dtype=np.int64)

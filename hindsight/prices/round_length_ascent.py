@@ -45,9 +45,9 @@ FIRST_WINDOW = 4.0
 given schedule) + 3 * (length of a price cell) after its arrival."""
 
 ROW_CELLS = 8
-"""Number of consecutive cells (intervals with one price pi) with equal gamma and attendance. Of pi,
-memory and work pay the share gamma, work (seconds that tokens add to a round) and taking part in
-rounds pay (1 - gamma) * attendance, and work alone pays (1 - gamma) * (1 - attendance)."""
+"""Cells (intervals with one price pi) in a row with equal gamma and attendance. The share gamma of
+pi is charged for memory and work (seconds that tokens add to a round), (1 - gamma) * attendance for
+work and taking part in rounds, and (1 - gamma) * (1 - attendance) for work alone."""
 
 STEPS, DEADLINE_STEPS = 2, 8
 """Number of time-grid steps per cell (interval with one price), without and with deadlines. The
@@ -123,17 +123,22 @@ def _first_prices(
 class RoundLengthAscent:
     """Price ascent by Adam that seeks prices of machine time for which the lower bound is large.
 
-    A cell is a time interval with one price pi. The variables are the logarithm of pi in each cell,
-    the logits of gamma and of the attendance in each row of `ROW_CELLS` cells, and the logarithms
-    of the levels of each request. Gamma and the attendance are shares that divide pi into three
-    parts, for memory, for work and for taking part in rounds (`ROW_CELLS`). The levels determine
-    how much each request pays for taking part in a round (`Shares`). A request has a level in each
-    cell from its start to its completion in the given schedule. Initial prices are 0.6 times those
-    of `mean_busy_prices`, or the number of requests present per machine in the schedule if that is
-    larger, because a delay of the machine delays all requests present.
+    A *cell* is a time interval with one price pi of a second of machine time. The share *gamma* of
+    pi is charged for memory and work (the seconds that tokens add to a round). Of the other part of
+    pi, the share *attendance* is charged for work and for taking part in rounds, and the rest for
+    work alone. The *levels* of the requests in a cell determine how much each of them pays for
+    taking part in a round (`Shares`). A request has a level in each cell from its start to its
+    completion in the given schedule.
 
-    With deadlines, initial prices follow from the utilisation of the machine, and no request has a
-    level.
+    The variables are the logarithm of pi in each cell, the logits of gamma and of the attendance in
+    each row of `ROW_CELLS` cells, and the logarithms of the levels.
+
+    The initial price of a cell is the larger of two numbers, plus 0.1. One is 0.6 times the price
+    of `mean_busy_prices`. The other is the number of requests present per machine in the schedule:
+    if a machine stops for a second, each of them completes a second later.
+
+    With deadlines, initial prices follow from the utilisation of the machine. No request has a
+    level, and the attendance is 0.
 
     Parameters
     ----------
@@ -168,8 +173,9 @@ class RoundLengthAscent:
         Time until which prices are positive, in seconds.
     values : float64 array
         Approximate value V_i of each request, its least latency plus payments, shape (n,). It is in
-        seconds, or between 0 and 1 with deadlines. `PricedValues` uses it to choose up to which
-        time after a request's arrival costs are computed.
+        seconds, or between 0 and 1 with deadlines. Without deadlines, it determines the allowance
+        given to `PricedValues`: the time after a request's arrival up to which its costs are
+        computed.
     turns : int
         Number of steps of the ascent so far.
     """
@@ -256,8 +262,9 @@ class RoundLengthAscent:
         (alpha, beta, eta), levy = self._mean
         rest, cell = beta + eta, self._cell
         parts = [one / np.maximum(of, 1e-300) for one, of in ((alpha, alpha + rest), (eta, rest))]
-        # Proofs need levels that are whole numbers. In each cell (time interval with one price),
-        # scale the levels so that their sum over all requests is 4096, then round them.
+        # The levels of requests determine how much each pays for taking part in rounds. Proofs need
+        # levels that are whole numbers. In each cell (time interval with one price), scale the
+        # levels so that their sum over all requests is 4096, then round them.
         levels = np.rint(4096 * levy / np.maximum(eta[cell], 1e-300))
         shares = self._shares._replace(levels=levels)
         return RoundLengthPrices(self.cell, alpha + rest, parts[0], (parts[1], shares))
@@ -280,8 +287,9 @@ class RoundLengthAscent:
 
         A cell is a time interval with one price. Gamma is the share of this price that is charged
         for memory and work. Of the other part of the price, the share called attendance is charged
-        for work and for taking part in rounds. A normalised level is the level of a request divided
-        by the sum of the levels of all requests in the same cell.
+        for work and for taking part in rounds. The levels of requests in a cell determine how much
+        each pays for taking part. A normalised level is the level of a request divided by the sum
+        of the levels of all requests in the same cell.
         """
         log_price, logits, levels = (one.x for one in self._steps)
         price, parts, raw = np.exp(log_price), 1 / (1 + np.exp(-logits)), np.exp(levels)
@@ -373,12 +381,13 @@ class RoundLengthAscent:
     def _step(self, now: tuple[FloatArray, ...], charges: FloatArray) -> None:
         """Take a step of the ascent from the present prices.
 
-        ``now`` is the result of `_now`: prices, their shares and levels. ``charges``, of shape (3,
-        cells), are derivatives of the sum of the least costs V_i of all requests i by the prices
-        alpha (memory and work), beta (work) and eta (work and taking part) of each cell, a time
-        interval with one price. They are computed as if the payments mu_i for taking part in rounds
-        were constant. In fact mu_i is proportional to eta. This method adds the derivatives that
-        follow from this.
+        ``now`` is the result of `_now`: prices, the shares gamma and attendance that divide them
+        into parts, and the levels of requests, which divide the payments for taking part in rounds
+        among them. ``charges``, of shape (3, cells), are derivatives of the sum of the least costs
+        V_i of all requests i by the prices alpha (memory and work), beta (work) and eta (work and
+        taking part) of each cell, a time interval with one price. They are computed as if the
+        payments mu_i for taking part in rounds were constant. In fact mu_i is proportional to eta.
+        This method adds the derivatives that follow from this.
         """
         price, gamma, attendance, part = now
         cell, d0, rounds = self._cell, self._machine.d0, self._shares.levels

@@ -79,7 +79,7 @@ class Answer(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Consecutive steps of a request in rounds of equal length.
+    """A block: a run of consecutive steps of a request, in rounds of equal length.
 
     Attributes
     ----------
@@ -132,7 +132,10 @@ class _Run(NamedTuple):
 
 @step
 def _blocks_after_first(output: int, model: Model) -> int:
-    """Return the number of blocks (runs of steps) of a request after block 0, its first step."""
+    """Return the number of blocks of a request after block 0, its first step.
+
+    A block is a run of consecutive steps of the request.
+    """
     # ``size`` is the wanted number of steps per block (run of consecutive steps): four or more,
     # which together last at least half a step of the time grid.
     size = max(4, int(model.step / (2.0 * model.machine.d0)))
@@ -229,9 +232,10 @@ def _cheapest(run: _Run, m: int, first: int, best: float, model: Model) -> tuple
         k = min(int(place), run.width - 1)
         f = place - k
         cost = run.after[k] + f * (run.after[k + 1] - run.after[k])
-        # ``cost`` is so far the cost after the block, without payments of the block. It does not
-        # fall if the block ends later. So neither this class (round length) nor one of longer
-        # rounds is cheaper.
+        # A block is a run of consecutive steps of the request. ``cost`` is so far the cost after
+        # the block, without what the block pays. It does not fall if the block ends later. So if it
+        # is ``best`` or more, neither this class (round length) nor a longer one costs less than
+        # ``best``.
         if cost >= best:
             break
         for kind in range(2):
@@ -290,12 +294,13 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
 def _drop_late_starts(starts: IntArray, least: FloatArray, most: float) -> None:
     """Lower ``starts[1]``, the last grid point at which a block may begin, to omit late points.
 
-    ``starts[0]`` is the first such grid point, which does not change. ``least[x]`` is the least
-    cost of a request from the block on, if the block begins at grid point x or later. It increases
-    with x. Costs of ``most`` or more need not be known: ``most`` is the cost of a late request, or
-    the latest completion time in seconds up to which costs are computed. Costs between two grid
-    points are interpolated, so one point with such a cost is kept. Point x is therefore omitted if
-    the point before it, x - 1, already has such a cost.
+    A block is a run of consecutive steps of a request. ``starts[0]`` is the first grid point at
+    which it may begin, and does not change. ``least[x]`` is the least cost of the request from the
+    block on, if the block begins at grid point x or later. It increases with x. Costs of ``most``
+    or more need not be known: ``most`` is the cost of a late request, or the latest completion time
+    in seconds up to which costs are computed. Costs between two grid points are interpolated, so
+    one point with such a cost is kept. Point x is therefore omitted if the point before it, x - 1,
+    already has such a cost.
     """
     while starts[1] > starts[0] + 1 and least[starts[1] - 1] >= most:
         starts[1] -= 1
@@ -363,8 +368,8 @@ def approximate_values(requests: Requests, goals: Goals, model: Model, answer: A
                 if choice[g, m] >= 0:
                     _follow(run, m, choice[g, m], share)
                 elif m < starts[g, 1]:
-                    # The choice -1 means that it is cheaper to begin block g at a later grid point.
-                    # The request waits for one grid step, so its probability at grid point m moves
-                    # to m + 1.
+                    # The choice -1 means that it is cheaper to begin block g (a run of steps) at a
+                    # later grid point. The request waits for one grid step, so its probability at
+                    # grid point m moves to m + 1.
                     flow[g, m + 1] += share
             _add_paid(block, run, starts[g, 0], own, answer)

@@ -2,7 +2,8 @@
 
 Symbols are those of the proof, whose parts (1) to (8) are in `round_length_tangents` and
 `round_length_values`: h is the step of the time grid, o an output length, lambda the slope of a
-tangent, and b the number of steps of a block.
+tangent, and b the number of steps of a block, which is a run of consecutive steps of a request. The
+*levels* of requests determine how much each pays for taking part in a round (`Shares`).
 
 (9) *Rounding.* h and the length of cells are powers of two, so the grid is exact.
 

@@ -42,12 +42,12 @@ from instances.arrays import FloatArray, IntArray
 from .round_length_rounding import SHRINK
 
 WIDENING = 0.01
-"""Let f = (duration of a block) - d0 * (its steps). Durations of a block share a lower bound if
+"""Let f = (duration of a block, a run of steps) - d0 * steps. Durations share a lower bound if
 (largest f) / (smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration)."""
 
 ALIKE = 1.05
-"""Neighbouring grid points at which a block may begin form a group. It has one tangent (lower bound
-on payments) if the best slopes at its two ends differ by at most this factor, else three."""
+"""A group is a few grid points at which a block (run of steps) may begin. It has one tangent (lower
+bound on payments) if the best slopes at its two ends differ by at most this factor, else three."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
@@ -57,12 +57,12 @@ SLACKEST = 0.02
 the bisection for the slope lambda of a tangent (lower bound on payments)."""
 
 TOUCH = 0.93
-"""The durations of a block in one range share a tangent (lower bound on payments). Its slope is the
-best one for the duration d0 * steps + TOUCH * (longest duration of the range - d0 * steps)."""
+"""A range of durations of a block (run of steps) shares a tangent (lower bound on payments). Its
+slope is the best for the duration d0 * steps + TOUCH * (longest of the range - d0 * steps)."""
 
 GROWTH = 2
 """Least ratio (tokens that a request holds before a block) / (steps of the block, one token each).
-So the request's memory grows by at most a half within a block."""
+So the request's memory grows by at most a half within a block (run of consecutive steps)."""
 
 NOTHING = -1e300
 """Initial value of lower bounds on costs, which tangents then raise. It is finite because loops
@@ -143,7 +143,7 @@ class Tables(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Consecutive steps of a request, whose payments for machine time are bounded together.
+    """A block: consecutive steps of a request, whose payments are bounded together.
 
     A step is a round that processes the prompt or one output token. M, d0, d1 and d2 are those of
     `Machine`. Step j processes tok tokens, and the request holds kv_j tokens in it. The symbols are
@@ -344,7 +344,7 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
         if x < part.points:
             # Compute the least price alpha of memory and work, and the least total price pi, over
             # the cells (intervals with one price) from cell c on, up to the latest end of a block
-            # that begins in cell c.
+            # (run of consecutive steps) that begins in cell c.
             alpha, price = grid.alpha[c], grid.price[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
                 alpha, price = min(alpha, grid.alpha[z]), min(price, grid.price[z])
@@ -437,10 +437,11 @@ def lower_by_range(
         _fill_tangent(block, rate, part, tables, scratch)
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
-        # If the block begins within one grid step and has any duration of ``part``, then it ends
-        # within a span of ``late + 2 - early`` grid points. The entries of ``least`` are lower
-        # bounds on the cost after the block, minus ``phi``, the term of the tangent that depends on
-        # the end of the block. Replace each entry by the minimum over such a span.
+        # If the block (run of consecutive steps) begins within one grid step and has any duration
+        # of ``part``, then it ends within a span of ``late + 2 - early`` grid points. The entries
+        # of ``least`` are lower bounds on the cost after the block, minus ``phi``, the term of the
+        # tangent that depends on the end of the block. Replace each entry by the minimum over such
+        # a span.
         _window_minima(scratch.least, count, late + 2 - early)
         _take_better(scratch, count)
     for x in range(count):

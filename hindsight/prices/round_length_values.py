@@ -75,8 +75,8 @@ lower bounds on its payments: X = min(max(SLOWEST * least, UNHURRIED * best), LO
 seconds. ``least`` is the block's least duration, ``best`` its cheapest one at the largest price."""
 
 GROUP = 40.0
-"""Neighbouring grid points share tangents (lower bounds on payments of a block that begins there).
-They span at least GROUP * (`Tables.spread` - 1) * (overhead d0 of a round) seconds."""
+"""A group is some grid points at which a block (run of steps) may begin. They share lower bounds of
+its payments (tangents), and span GROUP * (`Tables.spread` - 1) * (overhead d0) seconds or more."""
 
 
 class Requests(NamedTuple):
@@ -181,10 +181,11 @@ class _Values(NamedTuple):
 def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -> bool:
     """Return whether longer durations of a block may lower an entry of ``values[:points]``.
 
-    A block is a run of consecutive steps of a request. ``values[x]`` is a lower bound on the
-    request's cost from the block on, for shorter durations, if the block begins at grid point x of
-    a group. For longer durations, ``paid`` is a lower bound on what the block pays, and
-    ``after[x]`` is a lower bound on the cost after the block.
+    A block is a run of consecutive steps of a request. A group is a run of neighbouring grid points
+    at which the block may begin. ``values[x]`` is a lower bound on the request's cost from the
+    block on, for shorter durations, if the block begins at grid point x of the group. For longer
+    durations, ``paid`` is a lower bound on what the block pays, and ``after[x]`` is a lower bound
+    on the cost after the block.
     """
     x = 0
     while x < points and paid + after[x] >= values[x]:
@@ -221,8 +222,9 @@ def _lower_by_steps(
         # A tangent is a lower bound on what a block (consecutive steps of a request) pays. Its
         # slope lambda is the payment per step in this bound. A block of one step, such as a prompt,
         # may last for less time than a cell (time interval with one price). Then the slope that
-        # gives the best bound depends on where in the cell the block begins. So the groups of grid
-        # points that share a tangent are smaller for a block of one step than for other blocks.
+        # gives the best bound depends on where in the cell the block begins. So the groups
+        # (neighbouring grid points that share a tangent) are smaller for a block of one step than
+        # for other blocks.
         most = width if block.steps > 1 else span.shortest // 4
         count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
@@ -248,9 +250,10 @@ def _lower_by_steps(
 def _fill_linear(
     block: Block, span: _Span, grid: Grid, share: IntArray, linear: FloatArray
 ) -> None:
-    """Write a number c to ``linear`` for each time cell in which a block of steps may run.
+    """Write a number c to ``linear`` for each time cell in which a block may run.
 
-    A cell is a time interval with one price. The number c is a factor in the payment of the first
+    A block is a run of consecutive steps of a request, and a cell a time interval with one price.
+    The number c is a factor in the payment of the first
     step of the block: at a rate of x steps per second, this step pays c x per second, plus what it
     pays at the price beta for its work (the seconds that its tokens add to a round). See part (1)
     of the proof in `hindsight.prices.round_length_tangents`.
@@ -322,9 +325,10 @@ def _take_later(
     best = _beyond_window(span, following, grid.step)
     first, last, paid = 0, -1, math.inf
     for m in range(span.high, span.low - 1, -1):
-        # Suppose that the block begins within one grid step of grid point m and lasts for more than
-        # ``longest`` grid steps. Then its first ``longest`` grid steps lie in the cells (intervals
-        # with one price) ``since`` to ``until``, and it pays at least ``paid``.
+        # Suppose that the block (run of consecutive steps) begins within one grid step of grid
+        # point m and lasts for more than ``longest`` grid steps. Then its first ``longest`` grid
+        # steps lie in the cells (intervals with one price) ``since`` to ``until``, and it pays at
+        # least ``paid``.
         since, until = min(max(m - 1, 0) // width, cells), min((m + 1 + longest) // width, cells)
         if (since != first or until != last) and not tables.stop[0]:
             first, last = since, until
@@ -347,20 +351,21 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     """
     step = grid.step
     remaining = following.remaining + block.own
-    # ``shortest`` is the least duration of the block in whole grid steps, as the larger result of
-    # two computations that may differ by one through rounding. Neither result exceeds the exact
-    # number, because `block.own` is the least duration times SHRINK, which is slightly below 1.
+    # ``shortest`` is the least duration of the block (run of consecutive steps) in whole grid
+    # steps, as the larger result of two computations that may differ by one through rounding.
+    # Neither result exceeds the exact number, because `block.own` is the least duration times
+    # SHRINK, which is slightly below 1.
     shortest = max(int(block.own / step), following.low - low)
-    # ``best`` is the duration of the block in rounds of the cheapest length. A step of work w adds
-    # w seconds to a round of overhead d0. At a constant price beta of work, the cheapest length is
-    # d0 + sqrt(beta w d0).
+    # ``best`` is the duration of the block (run of consecutive steps) in rounds of the cheapest
+    # length. A step of work w adds w seconds to a round of overhead d0. At a constant price beta of
+    # work, the cheapest length is d0 + sqrt(beta w d0).
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
     longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
-    # ``high`` is the last grid point at which the block may begin. Lower it while the cost after
-    # the block exceeds ``cut`` at grid point ``high`` - 1, or is 1 there because the request is
-    # late. Costs above ``cut`` need not be exact.
+    # ``high`` is the last grid point at which the block (run of consecutive steps) may begin. Lower
+    # it while the cost after the block exceeds ``cut`` at grid point ``high`` - 1, or is 1 there
+    # because the request is late. Costs above ``cut`` need not be exact.
     most = cut if following.deadline == math.inf else 1.0 - ROUNDING
     while (
         high > low + 1
@@ -451,9 +456,9 @@ def request_values(
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]
         begin = int(a / step)
         count, low = _divide(begin, s, o, tables, begins)
-        # ``following`` is the cost after the last block of steps: the completion time, or with
-        # deadlines 1 if the request is late, else 0. No entry is computed yet: `_step_back` fills
-        # all of them by `_tail`, which returns this cost.
+        # ``following`` is the cost after the last block (run of consecutive steps): the completion
+        # time, or with deadlines 1 if the request is late, else 0. No entry is computed yet:
+        # `_step_back` fills all of them by `_tail`, which returns this cost.
         end, cut = goals.end[i], a + goals.allowance[i]
         following = _Values(at, low, 0, 0.0, 0.0, end)
         for k in range(count - 1, -1, -1):

@@ -107,7 +107,8 @@ class Shares(NamedTuple):
     def places(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return the request and the cell of each level, and the offset of each request's levels.
 
-        A cell is a time interval with one price. The level of request i in cell c is
+        A cell is a time interval with one price. The levels in a cell determine how much each
+        request pays for taking part in a round. The level of request i in cell c is
         ``levels[place[i] + c]``, where ``place`` has the offsets. The first two arrays have the
         shape of ``levels``, ``place`` has shape (n,).
         """
@@ -119,15 +120,20 @@ class Shares(NamedTuple):
     def split(self, parts: int) -> Shares:
         """Return the levels after each cell is cut into ``parts`` cells of equal length.
 
-        A cell is a time interval with one price. Each of its parts gets its level, divided by
-        ``parts``.
+        A cell is a time interval with one price. The levels in a cell determine how much each
+        request pays for taking part in a round. Each part of a cell gets the level of the cell,
+        divided by ``parts``.
         """
         levels = np.repeat(self.levels / parts, parts)
         return Shares(parts * self.first, parts * self.after, levels)
 
 
 def nobody(n: int) -> Shares:
-    """Return `Shares` in which none of n requests has a level, so none pays for taking part."""
+    """Return `Shares` in which none of n requests has a level.
+
+    The level of a request determines how much it pays for each round in which it takes part. So
+    these n requests do not pay for taking part in rounds.
+    """
     empty = np.zeros(n, dtype=np.int64)
     return Shares(empty, empty, np.zeros(0))
 

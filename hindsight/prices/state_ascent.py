@@ -84,9 +84,11 @@ ratio to the temperature of start weights, and its smallest and largest value in
 def fits(instance: Instance, makespan: int, most: int = LARGEST_PRICE_ARRAY) -> bool:
     """Return whether an instance is small enough for `StateAscent`, with prices up to ``makespan``.
 
-    The memory limit M must be at most `LARGEST_MEMORY_LIMIT`. The number of prices, one for each
-    state and round, must be at most ``most``. So must the number of costs of starts, one for each
-    request and round.
+    The memory limit M must be at most `LARGEST_MEMORY_LIMIT`. In state (m, r) a request has used m
+    tokens and has r rounds to go. Each state has a price at each epoch (time between two rounds) up
+    to round ``makespan``, or up to the last arrival if that is later. The number of prices, (M +
+    1)^2 per epoch, must be at most ``most``. So must the number of costs of starts, one for each
+    request and epoch.
     """
     limit = instance.memory_limit
     entries = _epochs(instance, makespan) * max((limit + 1) ** 2, len(instance))

@@ -308,9 +308,11 @@ def set_shares(
         whole = behind[0, 0]
         total += warm * np.log(whole) + slope * limit
         # ``ahead[i, m]`` is the total weight of all sets of requests 0 .. i - 1 that hold m tokens
-        # together, divided by the weight ``whole`` of all sets. The probability that a set contains
-        # request i with t tokens is the sum over m of ``ahead[i, m]`` * (weight of t tokens) *
-        # ``behind[i + 1, m + t]``.
+        # together, divided by the weight ``whole`` of all sets. ``behind[i + 1, m]`` is the total
+        # weight of all sets of requests i + 1, i + 2, ... that fit into memory if the requests up
+        # to i hold m tokens. ``weight[t]`` is the weight of one request that holds t tokens. So the
+        # probability that a set contains request i, and that this request holds t tokens, is the
+        # sum over m of ``ahead[i, m]`` * ``weight[t]`` * ``behind[i + 1, m + t]``.
         ahead[0].fill(0.0)
         ahead[0, 0] = 1.0 / whole
         for i in range(n):

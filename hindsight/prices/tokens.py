@@ -183,8 +183,8 @@ def price_bound(
     The bound is the sum of the least costs of all requests, minus the memory limit M times the sum
     of the prices of all rounds. The cost of a start is the weighted latency plus the prices of the
     memory held. The least cost over the starts is computed once for all requests with equal
-    arrival, lengths and weight. Blocks of starts that cannot contain the cheapest start are skipped
-    (`hindsight.prices.starts`).
+    arrival, lengths and weight. A block is a run of consecutive starts. Blocks that cannot contain
+    the cheapest start are skipped (`hindsight.prices.starts`).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from instances.version import __version__
 from . import verification
 
 SECONDS_LIMIT = 7.2
-"""Time limit, in s, to certify a bound in seconds. The bound loses up to 0.6 % by this limit."""
+"""Most seconds spent on certifying a bound in seconds. More time raises it by up to 0.6 %."""
 
 
 def compressed(certificate: dict[str, Any]) -> bytes:

@@ -172,9 +172,11 @@ class _OnTime:
         self._below = pooled(self._instance)
         self._classes = without_latency(self._below)
         self._placing = RuinAndRecreate(restricted(self._instance), search.seed, last=self._last)
-        # ``_prices`` has the best memory prices so far. ``_late`` is the best lower bound from
-        # state prices, or None if there is none. Starts are excluded from the integer program by
-        # ``_late``, or by ``_prices`` if it is None.
+        # ``_prices`` has the best memory prices so far: a price per token in each round. A state
+        # price is what a request pays in a round, by the tokens it holds and the rounds it has to
+        # go. ``_late`` is the best lower bound that state prices prove, or None if there is none.
+        # This bound excludes starts from the integer program. If ``_late`` is None, the bound that
+        # ``_prices`` prove does.
         self._prices = NO_PRICES
         self._late: _Late | None = None
 

@@ -109,8 +109,8 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
 
     Entry k of the first result, shape (most + 1,), is the duration of a round that processes k
     tokens, without the time for stored tokens. A batch time that depends on more than the numbers
-    of processed and stored tokens is approximated. This is allowed because the durations of rounds
-    are computed exactly once a schedule is found.
+    of processed and stored tokens is approximated. This is allowed: when a schedule is found, the
+    durations of its rounds are computed again, exactly.
 
     Raises
     ------
