@@ -16,6 +16,8 @@ def conditions(in_seconds: bool, *, preempts: bool, reused: Fraction | None = No
         Share of the prompt tokens that a prefix cache could supply, if the answer counts it.
     """
     machine = "this batch time and M" if in_seconds else "rounds of one token, this M"
+    if preempts and not in_seconds:
+        machine += "; preempted requests free their memory, keep their tokens and resume at no cost"
     cache = "no prefix cache"
     if reused:
         cache = f"a prefix cache could supply {float(100 * reused):.1f} %"

@@ -12,8 +12,9 @@ from typing import Any
 from hindsight.outcomes.result import rounded_down
 from instances.files import csv_text
 from instances.problem.conditions import conditions
+from instances.version import __version__
 from online.tables import Table, table_of
-from online.trials.intervals import LATENCY, ON_TIME, Interval
+from online.trials.intervals import LATENCY, MAKESPAN, ON_TIME, Interval
 from online.trials.library import source_of
 from online.trials.table import BY, grouped, table_rows
 from online.trials.trial import COMPLETED, NOT_RUN, Trial, as_row
@@ -57,12 +58,10 @@ class Report:
         """Return a table with a row for each trial: cost, optimum and ratio."""
         costs = dict.fromkeys(_with_unit("cost", one) for one in self.trials)
         optima = dict.fromkeys((_with_unit(one.compared_with, one) for one in self.trials), "")
+        names = ("instance", "group", "policy", "router")
         rows = [
             {
-                "instance": one.instance,
-                **({"group": one.group} if one.group else {}),
-                "policy": one.policy,
-                **({"router": one.router} if one.router else {}),
+                **{name: text for name in names if (text := getattr(one, name))},
                 _with_unit("cost", one): _cost(one),
                 **optima,
                 _with_unit(one.compared_with, one): one.optimum.text(4 if one.batch_time else 0),
@@ -83,24 +82,26 @@ class Report:
             {"policy": policy, "trials": count, "status": status, "reason": reason}
             for (policy, status, reason), count in counts.most_common(MOST_REASONS)
         ]
-        return table_of(rows, "without a ratio")
+        return table_of(rows, "trials without a ratio (column failed)")
 
     def lines(self) -> list[str]:
         """Return the notes to print: explanations of the columns, then `Report.notes`."""
-        has_two = len({one.compared_with for one in self.trials}) > 1
+        compared = {one.compared_with for one in self.trials}
+        has_two, keeps = len(compared) > 1, "preemptive optimum" in compared
+        limits = dict.fromkeys(f"{one.time_limit:g} s" for one in self.trials if one.time_limit)
+        proved = all(one.is_proved for one in self.trials if one.ratio)
+        lost, row = any(map(_needs_preemption, self.trials)), next(iter(self._rows), {})
         own = {
-            "mean ratio, max ratio: proved for these instances": bool(self._rows),
-            "95 %: confidence interval of the mean ratio (bootstrap of instances)": any(
-                "95 %" in row for row in self._rows
-            ),
+            "mean ratio, max ratio: proved for these instances": bool(row),
+            "[a, b] contains the value, as not all optima are proved": not proved,
+            "95 %: confidence interval of the mean ratio (bootstrap of instances)": "95 %" in row,
+            "trials, failed, proved: numbers of pairs of instance and seed": bool(row),
+            f"time limit for each optimum: {', '.join(limits)}": bool(limits),
             **{f"{one.compared_with} holds for: {_conditions(one)}": True for one in self.trials},
-            "Ratios to two optima, which do not compare: policies that preempt are divided by the "
-            "preemptive optimum, which is less": has_two,
+            "Preemption is free for policies too, unless they process tokens again": keeps,
+            "Ratios to two optima do not compare: the preemptive optimum is less": has_two,
             "--preemption keep divides all costs by the preemptive optimum": has_two,
-            "Runs that preempt or pause requests have no ratio to schedules without preemption: "
-            "--preemption keep counts their requests on time": any(
-                map(_needs_preemption, self.trials)
-            ),
+            "No ratio for runs that preempt or pause: use --preemption keep without records": lost,
         }
         return [*(note for note, applies in own.items() if applies), *self.notes]
 
@@ -139,9 +140,11 @@ class Report:
             count = len(grouped(self.trials, ["instance", "problem"]))
             sources = ", ".join(dict.fromkeys(map(source_of, self.trials)))
             title = f"{table.title}, {count} instance{'s' * (count != 1)} of {sources}"
-            # Notes that name options of the command are left out of a table for a paper.
-            notes = [note for note in self.lines() if "--" not in note]
-            return replace(table, title=title).to_latex(notes)
+            # Notes that name options of the command are comments in a table for a paper.
+            notes = [*self.lines(), f"llm-hindsight {__version__}"]
+            hints = (f"% {' '.join(note.split())}\n" for note in notes if "--" in note)
+            shown = (note for note in notes if "--" not in note)
+            return "".join(hints) + replace(table, title=title).to_latex(shown)
         parts = self.parts(whole=True)
         if suffix == ".html":
             return self._page(table.title, parts)
@@ -189,8 +192,8 @@ def _conditions(trial: Trial) -> str:
 
 
 def _needs_preemption(trial: Trial) -> bool:
-    is_on_time = trial.goal.startswith(ON_TIME) and trial.preemption == "never"
-    return is_on_time and trial.status == COMPLETED and trial.cost is None
+    is_whole = trial.goal != MAKESPAN and trial.preemption == "never" and trial.status == COMPLETED
+    return is_whole and bool(trial.reason) and not trial.reason.startswith("no optimum")
 
 
 def _cost(trial: Trial) -> Any:

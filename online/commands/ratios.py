@@ -88,8 +88,9 @@ def ratios(  # noqa: PLR0913
         Service level: the most seconds (or rounds) that a request on time may take. NAME is latency
         (e2e), first_token (ttft) or time_per_token (tpot); repeatable, all must hold.
     preemption : never, keep or recompute
-        Compare all policies with one optimum. Default: keep (rarely proved above 8 requests) for
-        policies that preempt and keep tokens, never for the others; with records theirs.
+        Compare all policies with one optimum; recompute is for seconds only. Default: keep for
+        policies that preempt and keep tokens, never for the others; with records theirs. keep is
+        proved in time for few requests only: begin with n=5 and short outputs.
     replicas : NUMBER
         Number of identical machines, each with memory M.
     router : NAME[(KEY=VALUE, ...)] or FILE.py:CLASS

@@ -69,8 +69,7 @@ class Interval:
     @classmethod
     def between(cls, lower: Latency | None, upper: Latency | None) -> Interval:
         """Return the interval with these ends, as fractions. None means that an end is unknown."""
-        ends = [None if end is None else Fraction(end) for end in (lower, upper)]
-        return cls(*ends)
+        return cls(*(None if end is None else Fraction(end) for end in (lower, upper)))
 
     @classmethod
     def of_share(cls, part: Latency, whole: Interval) -> Interval:
@@ -90,8 +89,7 @@ class Interval:
         Its lower end is the mean of the lower ends, or None if one of them is unknown. Its upper
         end is the mean of the upper ends, or None if one of them is unknown.
         """
-        lowers, uppers = ([getattr(one, end) for one in intervals] for end in ("lower", "upper"))
-        return cls(*(_mean(ends) for ends in (lowers, uppers)))
+        return cls(*(_mean([getattr(one, end) for one in intervals]) for end in ("lower", "upper")))
 
     @classmethod
     def largest_of(cls, intervals: Sequence[Interval]) -> Interval:
@@ -117,9 +115,8 @@ class Interval:
 
     def times(self, factor: Latency) -> Interval:
         """Return the interval with both ends multiplied by a factor >= 0."""
-        return Interval(
-            *(None if end is None else end * factor for end in (self.lower, self.upper))
-        )
+        ends = (self.lower, self.upper)
+        return Interval(*(None if end is None else end * factor for end in ends))
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

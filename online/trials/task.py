@@ -288,9 +288,8 @@ class Task:
             return replace(trial, status=status, reason=reason), None, None
         trial = replace(trial, status=run.status, evictions=run.evictions)
         if run.problem is not None:
-            realised = trial_of(run.problem)
-            kept = ("digest", "requests", "weight")
-            trial = replace(trial, **{name: getattr(realised, name) for name in kept})
+            own = trial_of(run.problem)
+            trial = replace(trial, digest=own.digest, requests=own.requests, weight=own.weight)
         if run.status != COMPLETED:
             reason = UNSERVED.get(run.status, "requests were left unserved")
             return replace(trial, reason=reason), run.problem, None
