@@ -29,7 +29,7 @@ GROUPS = {
     "An optimum or a bound": {
         "generate": "instances of families, traces, or found worst cases, as files",
         "solve": "the hindsight optimum of an instance, an interval or a bound",
-        "verify": "check a certificate or records of the library, without a solver",
+        "verify": "check a certificate or the library of instances, without a solver",
         "show": "policies, routers, generators, presets, named instances",
         "example": "generate 'generator:mixed(n=8)' --out small.json\n"
         f"  $ {PROGRAM} solve small.json",

@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 LONGEST_SHOWN = 200
-"""Most characters of a refused value that an error message repeats."""
+"""Largest number of characters of a refused value that an error message repeats."""
 
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters not allowed in names: control characters, line breaks, lone surrogates, and marks of
 text direction, which could show a line in another order."""
 
 MOST_LISTED = 40
-"""Most known names that the error for an unknown name lists."""
+"""Largest number of known names that the error for an unknown name lists."""
 
 
 class _RefusedError(Exception):

@@ -30,7 +30,7 @@ FORMULA_SIGNS = ("=", "+", "-", "@")
 """A spreadsheet takes the text of a cell for a formula if it begins with one of these."""
 
 DEEPEST = 100
-"""Most levels of nested lists and tables in a JSON or TOML document. Python allows hundreds."""
+"""Largest depth of nested lists and tables in a JSON or TOML document. Python allows hundreds."""
 
 LARGEST_NUMBER = 10**300
 """Largest integer in a JSON or TOML document. Larger ones overflow floats or cannot be printed."""

@@ -47,7 +47,7 @@ def reproduce(  # noqa: PLR0913
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Name them, and end.")] = False,
     page: Annotated[
-        Path | None, typer.Option(metavar="FILE.md", help="Write the verdicts found in --out.")
+        Path | None, typer.Option(metavar="FILE.md", help="Write a page of the verdicts in --out.")
     ] = None,
 ) -> None:
     """Measure tables and figures of the papers again.

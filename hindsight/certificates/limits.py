@@ -21,7 +21,7 @@ LARGEST_EPOCH = 10_000_000
 """Largest number of entries of a table of prices, of costs of starts, or of remaining rounds."""
 
 LARGEST_AXIS = 4_000_000
-"""Most nodes of a graph of paths built in one batch. Most flags in a table of sets of requests."""
+"""Largest number of path-graph nodes built at once, and of flags in a table of request sets."""
 
 LARGEST_WORK = 20_000_000_000
 """Largest number of array entries that a check may visit. Visiting this many takes some minutes."""
@@ -33,7 +33,7 @@ PLAIN = 10
 """Work counted for a step of a Python loop. Unit: array entries that numpy visits."""
 
 LARGEST_LAYER = 10_000_000
-"""Most integers stored in all partial schedules of one epoch (time between rounds) together."""
+"""Largest number of integers stored in all partial schedules of one epoch (between two rounds)."""
 
 MOST_STAGES = 10_000
 """Largest number of stages of a `PathProof`, each of which may build a new graph of paths."""
@@ -42,7 +42,7 @@ LARGEST_GRAPH = 16_000_000
 """Largest number of nodes that are built for one graph of paths."""
 
 LONGEST_PATH = 100_000
-"""Most epochs (times between rounds) of a graph of paths. Each takes 900 bytes plus its nodes."""
+"""Limit on epochs (times between rounds) of a path graph. Each needs 900 bytes and nodes."""
 
 LARGEST_TABLES = 1 << 26
 """Largest number of entries that the price tables of `path_states` have together at one time."""
@@ -52,7 +52,7 @@ LARGEST_WINDOW, WIDEST_CELL = 1 << 22, 1 << 24
 one request. WIDEST_CELL: in one time cell (interval with one price)."""
 
 LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
-"""Most time cells (intervals with one price), and most numbers in a list of a batch time."""
+"""Largest number of time cells (intervals with one price), and length of lists in a batch time."""
 
 FINEST_STEP, COARSEST_STEP = 1024, 16
 """Steps of time grids: from d0 / FINEST_STEP to COARSEST_STEP * d0 (d0: overhead of a round)."""

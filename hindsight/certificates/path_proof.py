@@ -146,14 +146,14 @@ class PathProof(StateProof):
         return stages
 
     def _requests(self, part: Any, before: set[int], where: str) -> list[int]:
-        """Read one of the two lists of requests of a stage. Add its requests to ``before``.
+        """Read one list of requests of a stage: those newly followed, or those newly tracked.
 
-        One list has the requests that the graph of paths follows from this stage on: it records
-        them while they run. The other has those that the graph tracks: it records whether they have
-        been started. ``part`` is one of these lists in the certificate. The result is the sorted
-        list of indices of requests. ``before`` has the requests in the lists of the same kind of
-        earlier stages. No request may be listed a second time. ``where`` is the name of the stage
-        in error messages.
+        A proof refines a graph of paths in stages (`_stages`). From the stage that lists a request
+        on, the graph records which rounds it runs in, if it is followed, and also whether it has
+        been started before, if it is tracked. ``part`` is the list in the certificate. ``before``
+        has the requests that earlier stages list as followed, or as tracked. No request may be
+        listed a second time. The new requests are added to ``before`` and returned as sorted
+        indices. ``where`` is the name of the stage in error messages.
         """
         new = wholes(part, where)
         for i in new:

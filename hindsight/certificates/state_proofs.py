@@ -45,7 +45,7 @@ from .limits import CALL
 from .proofs import Ints, Numbers, Proof, lengths
 
 CELLS = 1 << 17
-"""Most entries of the tables of largest total prices that are computed in one batch."""
+"""Largest number of entries of the tables of largest total prices that are computed at once."""
 
 
 class StateProof(Proof):

@@ -60,7 +60,7 @@ from .problem import instance_part
 from .proofs import SearchFailedError
 
 SEARCH_STATES = 500_000
-"""Most partial schedules in a search of a certificate. Checking this many takes a minute."""
+"""Largest number of partial schedules in a certificate's search. Checking them takes a minute."""
 
 BITS = 16
 """Bits to which the largest price of a certificate in seconds is rounded. Bounds lose <= 0.01 %."""

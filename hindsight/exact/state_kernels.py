@@ -5,7 +5,7 @@ requests, the memory that active ones will hold in each later round (the *profil
 far, sum over started i of t_i + o_i - a_i, and a lower bound on the total latency of every
 completion. Bounds are int64 in units of 1 / `SCALE`.
 
-**Bound.** Let Q(tau, m, r) >= 0 be the price at epoch tau of a request that has used m tokens and
+**Bound.** Let Q(tau, m, r) >= 0 be the price at epoch tau of a request that holds m tokens and
 has r rounds to go, and W_tau a capacity, at least the largest total price of requests that fit into
 memory together. Then every feasible schedule satisfies
 
@@ -42,8 +42,8 @@ from instances.arrays import IntArray, RequestColumns
 Keys = npt.NDArray[np.uint64]
 
 MOST_SETS = 1_000_000
-"""Most sets of requests that may start next in a state, a partial schedule. The search gives up if
-there are more, because enumerating them takes a second and cannot be interrupted."""
+"""Limit on the sets of requests that may start next in a state, a partial schedule. If there are
+more, the search gives up, because enumerating them takes a second and cannot be interrupted."""
 
 
 class Layer(NamedTuple):

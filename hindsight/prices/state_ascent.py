@@ -1,6 +1,6 @@
 """Prices of configurations by smoothed dual ascent, without an LP solver; all prices give a bound.
 
-Statement. In state (m, r) a running request has used m tokens and has r rounds to go. A
+Statement. In state (m, r) a running request holds m tokens and has r rounds to go. A
 configuration is a multiset of states that fit into memory together. An epoch tau is the time
 between two rounds. For prices Q(tau, m, r) >= 0 let W_tau(Q) be the largest total price of a
 configuration at epoch tau. Then
@@ -64,7 +64,7 @@ LARGEST_MEMORY_LIMIT = 255
 has (M + 1)^2 prices, and finding the states of largest total price that fit takes M^3 steps."""
 
 LARGEST_PRICE_ARRAY = 20_000_000
-"""Most state prices, (M + 1)^2 per round, and most costs of starts, one per request and round."""
+"""Limit on state prices, (M + 1)^2 per round, and on costs of starts, one per request and round."""
 
 TABLE_STEPS = 301
 """Steps of the first ascent, in which state prices are weighted sums of a few fixed tables."""
@@ -106,7 +106,7 @@ def _epochs(instance: Instance, makespan: int) -> int:
 class StateAscent:
     """Ascent on prices of states: the dual function, and the best prices found so far.
 
-    In state (m, r) a running request has used m tokens and has r rounds to go. Each state has a
+    In state (m, r) a running request holds m tokens and has r rounds to go. Each state has a
     price at each epoch, the time between two rounds. The dual function is the lower bound on total
     latency that the prices prove. The first prices come from a smaller ascent, in which state
     prices are weighted sums of a few fixed tables (`hindsight.prices.state_tables`). A table has a
@@ -155,7 +155,7 @@ class StateAscent:
         self._copies, n = state_copies(s, o, limit), len(instance)
         states = self._states = ordered_states(self._copies)
         epochs = _epochs(instance, makespan)
-        # In state (m, r) a request has used m tokens and has r rounds to go. ``number[m, r]`` is
+        # In state (m, r) a request holds m tokens and has r rounds to go. ``number[m, r]`` is
         # the index of this state. ``state_of[i, age]`` is the index of the state in which request i
         # is when it has run for ``age`` rounds.
         number = np.zeros_like(self._copies)

@@ -377,7 +377,7 @@ def soft_capacities(
 def prepend(value: npt.NDArray[Any], m: int, r: int, weight: Any, memory_limit: int) -> None:
     """Update ``value`` so that a list of states may contain state (m, r) once more.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. A list has states that fit
+    In state (m, r) a request holds m tokens and has r rounds to go. A list has states that fit
     into memory together, sorted by decreasing r. ``weight`` is the price of state (m, r). Calls
     come in the order of increasing r: one call for each time that a list may contain a state. So in
     a list, the state of this call comes before the states of earlier calls.

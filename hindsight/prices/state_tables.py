@@ -1,8 +1,8 @@
 """State tables: valid inequalities on the requests active at one epoch, in exact integers.
 
 *State.* A request i started at t_i is *active* at every epoch tau with t_i <= tau < C_i. Its state
-there is (m, r) = (s_i + tau - t_i, C_i - tau): it has used m tokens so far and has r >= 1 rounds
-to go, so m + r = s_i + o_i.
+there is (m, r) = (s_i + tau - t_i, C_i - tau): it holds m tokens and has r >= 1 rounds to
+go, so m + r = s_i + o_i.
 
 *Configuration.* A multiset A of states can be active together only if for every (m, r) in A
 
@@ -67,7 +67,7 @@ def state_copies(
 ) -> IntArray:
     """Count the requests that can be in each state at the same time: ``copies[m, r]``.
 
-    In state (m, r) a request has used m tokens and has r rounds to go, so it will hold m + r tokens
+    In state (m, r) a request holds m tokens and has r rounds to go, so it will hold m + r tokens
     in its last round. ``copies[m, r]`` is the smaller of two numbers. The first is the number of
     requests that are in this state at some time while they run. The second is M // (m + r): more
     requests in this state do not fit into memory in their last round.
@@ -98,7 +98,7 @@ def state_copies(
 class States(NamedTuple):
     """States (m, r) that requests can be in, sorted by decreasing r, then by increasing m.
 
-    In state (m, r) a request has used m tokens and has r rounds to go.
+    In state (m, r) a request holds m tokens and has r rounds to go.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class States(NamedTuple):
 def ordered_states(copies: IntArray) -> States:
     """Return the states (m, r) that some request can be in: those with ``copies[m, r]`` >= 1.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. ``copies[m, r]``, computed
+    In state (m, r) a request holds m tokens and has r rounds to go. ``copies[m, r]``, computed
     by `state_copies`, is the number of requests that can be in it at the same time. The states are
     sorted by decreasing r, then by increasing m.
     """
@@ -129,7 +129,7 @@ def ordered_states(copies: IntArray) -> States:
 def memory_table(states: States) -> IntArray:
     """Return the memory table: the number m + 1 for each state (m, r), with capacity M.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. A state table has a number
+    In state (m, r) a request holds m tokens and has r rounds to go. A state table has a number
     for each state. In every schedule, at every epoch (time between two rounds), the numbers of the
     states of all running requests sum to at most its capacity. For the memory table, this is the
     memory limit M in the next round, in which a request in state (m, r) holds m + 1 tokens.
@@ -140,7 +140,7 @@ def memory_table(states: States) -> IntArray:
 def core_table(states: States, sigma: int) -> IntArray:
     """Return the core table of ``sigma`` >= 1: the number 1 for states in its core, else 0.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. The core of sigma is the set
+    In state (m, r) a request holds m tokens and has r rounds to go. The core of sigma is the set
     of states with m >= sigma and 2 r >= 1 + M - m - sigma, where M is the memory limit. Two running
     requests are never both in the core, so the capacity of the table is 1. Proof: let two requests
     in states (m, r) and (m', r'), with r' >= r, both be in the core. In the r-th round from now

@@ -1,6 +1,6 @@
 """Integer prices of states per epoch, the lower bound that they prove, and these proofs as data.
 
-In state (m, r) a request has used m tokens and has r rounds to go. A configuration is a multiset of
+In state (m, r) a request holds m tokens and has r rounds to go. A configuration is a multiset of
 states that fit into memory together. *Epoch prices* Q(tau, m, r) >= 0, integers in units of 1 /
 `SCALE`, charge a request for being in state (m, r) at epoch tau = 0 .. T - 1, the time between two
 rounds. They may be computed from tables rho_k (a number for each state, of sum at most D_k for
@@ -53,7 +53,7 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
     """Compute the largest total price W_tau of a configuration at each epoch tau, exactly.
 
     An epoch is the time between two rounds. A configuration is a multiset of states (m, r) that fit
-    into memory together. In state (m, r) a request has used m tokens and has r rounds to go.
+    into memory together. In state (m, r) a request holds m tokens and has r rounds to go.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def integer_capacities(prices: IntArray, copies: IntArray) -> IntArray:
 def exact_bound(prices: IntArray, instance: Instance) -> int:
     """Return the lower bound on total latency, in rounds, that prices of states prove.
 
-    In state (m, r) a request has used m tokens and has r rounds to go. The bound is the sum of the
+    In state (m, r) a request holds m tokens and has r rounds to go. The bound is the sum of the
     least costs of all requests (latency plus prices), minus the sum over the epochs (times between
     two rounds) of the largest total price of states that fit into memory together. It is computed
     in exact integers, and rounded up. Any prices >= 0 give a valid bound.
@@ -139,7 +139,7 @@ def start_values(Q: IntArray, s: IntArray, o: IntArray, a: IntArray) -> tuple[In
 class StatePrices(Proof):
     """Integer prices of states at each epoch, which prove a lower bound on total latency.
 
-    An epoch is the time between two rounds. In state (m, r) a request has used m tokens and has r
+    An epoch is the time between two rounds. In state (m, r) a request holds m tokens and has r
     rounds to go. `hindsight.prices.states` has the proof.
 
     Attributes

@@ -37,7 +37,7 @@ CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
 LEAST_ROOM, ROOM = 1_000_000, 5.0
-"""Most nodes of a path graph: `ROOM` times their expected number, but at least `LEAST_ROOM`."""
+"""A path graph has at most `ROOM` times its expected nodes, or `LEAST_ROOM` if that is larger."""
 
 BEYOND = 2.0
 """If a path graph is abandoned at N nodes, its complete size is estimated as BEYOND * N nodes."""

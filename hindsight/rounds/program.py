@@ -32,11 +32,11 @@ from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 ENTRIES_PER_SECOND, MOST_ENTRIES = 125_000, 20_000_000
-"""Most non-zeros in the memory constraints of an integer program: per second of the remaining time,
+"""Limits on non-zeros in memory constraints of an integer program: per second of remaining time,
 and in all. Larger programs are not built, because HiGHS would gain nothing on them."""
 
 LONGEST_SEARCH = 900.0
-"""Most seconds that HiGHS runs next to a search for schedules. This limits the memory of HiGHS."""
+"""Longest time, in seconds, that HiGHS runs next to a schedule search. It limits HiGHS's memory."""
 
 LARGEST_PROBE = 2_000_000
 """Largest number of (request, start) pairs of a program that tests if a makespan is possible."""

@@ -37,7 +37,7 @@ COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
 
 STEPS = 200
-"""Most ascent steps in a stage. It is doubled after each idle stage (`GAIN`), otherwise reset."""
+"""Limit on the ascent steps of a stage. An idle stage (`GAIN`) doubles it, any other resets it."""
 
 GAIN = 0.05
 """A stage of the ascent is idle if it raises the bound by at most GAIN * tolerance * bound."""

@@ -73,10 +73,11 @@ def one_long_and_units(instance: Instance) -> Schedule:
     arrival = instance[shorts[0]].arrival_time
 
     def rounds(long_starts: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Simulate several starts of the long request at once; yield one tuple per round.
+        """Simulate one schedule for each start of the long request; yield one tuple per round.
 
-        ``long_starts`` has these starts. A tuple has the round, the positions in ``long_starts``
-        for which short requests are left, and the number of short requests that then start.
+        ``long_starts`` has these starts, which are alternatives. A tuple has the round, the
+        positions in ``long_starts`` of schedules in which short requests are left to start, and the
+        number of short requests that start in this round in each of these schedules.
         """
         active = np.arange(len(long_starts))
         left = np.full(len(long_starts), len(shorts))

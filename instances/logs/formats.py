@@ -29,13 +29,13 @@ MOST_TRIED = 100
 """Number of records used to detect the format. One would not do: first requests may have failed."""
 
 LONGEST_LIST = 1000
-"""Most characters of a file's list of columns in an error message."""
+"""Largest number of characters of a file's list of columns in an error message."""
 
 LONGEST_NAME = 80
 """Longest text that can be the name of a column. A longer text may be a prompt."""
 
 DEEPEST_LISTED = 4
-"""Most levels of nested JSON keys that an error message lists as columns."""
+"""Largest number of levels of nested JSON keys that an error message lists as columns."""
 
 DURATIONS = {
     "latency": "latencies",
@@ -71,8 +71,8 @@ class Format(NamedTuple):
         `cells.as_times`. Without a unit here, durations are in seconds, and the unit of arrivals is
         detected.
     marks : tuple[str, ...]
-        Columns that identify the log of a tool. If there are none, a file of this format must have
-        all columns that are read.
+        Columns that identify the log of a known tool. If there are none, a file of this format must
+        have all columns that are read.
     document : bool
         Whether a file is one JSON value that holds many requests.
     optional_arrival : bool
@@ -111,8 +111,9 @@ class Format(NamedTuple):
         """Yield reasons to leave requests out, each with a mask of the records that it applies to.
 
         Requests of a warm-up or cool-down phase are left out, as benchmarks do. So are requests
-        that failed: columns with role "error" have errors, HTTP statuses or successes. Rows without
-        an output length are left out of the log of a tool. In other files they are errors.
+        that failed, by the columns with role "error": an error text, an HTTP status, or whether the
+        request succeeded. In a format with ``marks``, the log of a known tool, rows without an
+        output length are left out too. In other formats such a row cannot be read.
         """
         phases = column(records, *self.columns.get("phase", ()))
         yield WARM_UP, [str(one).lower().startswith(("warm", "cool")) for one in phases]

@@ -1,4 +1,4 @@
-"""Subcommand `verify`: check a certificate, or records of the library, without a solver."""
+"""Subcommand `verify`: check a certificate, or entries of the library of benchmark instances."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ MOST_SHOWN = 20
 def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
     """Check a certificate or records: status 0 valid, 1 a claim does not hold, 2 not a certificate.
 
+    A record is the entry of a library instance: its best known schedule, and a bound with a proof.
     Of a record the schedule, its cost, and the proof of the bound are checked. The check loads
     neither Pyomo nor HiGHS nor compiled loops, and shares no code with the solver. Only prices in
     seconds are evaluated by compiled loops of the solver. A file that is malformed, or would take
@@ -38,10 +39,10 @@ def verify(subject: str, *, jobs: int = 1, json: Path | None = None) -> int:
     Parameters
     ----------
     subject : FILE.json or library:NAME
-        A certificate, as solve --certificate writes it; or records of the library by name, set or
-        pattern; 'library' for all.
+        A certificate, as solve --certificate writes it; or records of library instances by name,
+        set or pattern; 'library' for all.
     jobs : NUMBER
-        Number of processes that check records of the library.
+        Number of processes that check records.
     json : FILE
         Write the answer as JSON; - is standard output, which then has nothing else.
     """

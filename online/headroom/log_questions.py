@@ -72,7 +72,8 @@ def question_of_log(  # noqa: PLR0913
     level, share : ServiceLevel or None, float
         See `Question`.
     max_concurrency : int or None, default None
-        Most requests in flight at once, for a log of a closed loop without start times.
+        Largest number of requests in flight at once. It is needed for the log of a closed loop
+        without start times.
     faster : float, default 1.0
         Factor by which all arrival times are divided.
     **window : Any

@@ -45,7 +45,7 @@ SHORT_RUN = 1.0
 """If a simulation takes at most these seconds, simulations run without worker processes."""
 
 MOST_TRIED, LIKELY_TRIED = 10, 5
-"""Largest number of different numbers of replicas that are tried, and the number planned for."""
+"""Limit on how many counts of replicas are tried, and how many the time is planned for."""
 
 
 Progress = Callable[[int, int, str, Headroom | None], object]
@@ -134,7 +134,7 @@ class Measurement:
         return self.answer()
 
     def say(self, text: str, first: Headroom | None = None) -> None:
-        """Call ``progress`` with the numbers of tasks, a text, and the first answer if given."""
+        """Call ``progress`` with the counts of finished and all tasks, ``text`` and ``first``."""
         self.progress(len(self.results), max(1, len(self.tasks)), text, first)
 
     def do(self, tasks: Iterable[Task]) -> None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MACHINE = ("a round lasts", "memory limit M", "load")
-"""Names of the facts about the machine at the top of the page of an answer."""
+"""Names of the facts about the machine at the top of the page of a headroom report."""
 
 
 def record(found: Headroom) -> dict[str, Any]:
-    """Return an answer as a dictionary for JSON: times in seconds, shares between 0 and 1.
+    """Return a headroom report as a dictionary for JSON: times in seconds, shares in 0 to 1.
 
     Intervals and fractions are kept as objects, which the writer of JSON converts.
     """

@@ -30,13 +30,13 @@ RELAXING = ("lp-swap", "sorted-lp")
 """Policies that solve a linear relaxation for every plan."""
 
 MOST_RELAXED = 30
-"""Most requests of instances on which `RELAXING` run: with more, a plan may take minutes."""
+"""`RELAXING` run on instances of up to this many requests: with more, a plan may take minutes."""
 
 IN_BLOCKS = ("vllm",)
 """Policies whose records have an entry for each block of memory."""
 
 MOST_BLOCKS = 1_000_000
-"""Most blocks of instances on which `IN_BLOCKS` run."""
+"""`IN_BLOCKS` run on instances whose memory has up to this many blocks of tokens."""
 
 ORDER = "order"
 SHORTEST_FIRST = {ORDER: "shortest-output"}

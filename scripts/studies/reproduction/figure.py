@@ -105,7 +105,10 @@ class Statement:
 
 
 def tally(statements: Sequence[Statement]) -> tuple[int, int]:
-    """Return two numbers of statements: those that count and hold, and those that count."""
+    """Return how many scored statements hold, and how many are scored.
+
+    Statements are scored, except those that hold by construction (`Statement.counts`).
+    """
     counted = [one.holds for one in statements if one.counts]
     return sum(counted), len(counted)
 

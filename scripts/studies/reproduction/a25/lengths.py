@@ -134,7 +134,7 @@ def figure_10(setting: Setting) -> Outcome:
 
 
 def figure_15(setting: Setting) -> Outcome:
-    """Measure shares of output lengths up to 500."""
+    """Measure, for each output length up to 500, the share of requests that have it."""
     _, outputs = conversations(_size(setting), 0, setting.given)
     ours = bin_shares(outputs)
     theirs = np.array(CONVERSATION_SHARES, dtype=np.float64) / sum(CONVERSATION_SHARES)

@@ -36,7 +36,7 @@ ABOVE_BOUND = 1.01
 """A fluid ratio keeps a bound up to this factor, because n / M is finite in the computation."""
 PAIRS = ((1, 10), (1, 5), (1, 4), (1, 3), (2, 5), (1, 2), (2, 3), (3, 4))
 LONGER = 4
-"""Factor of the lengths in a second run. The ratio of A_min as written depends on their scale."""
+"""Factor of the lengths in a second run. The ratio of Algorithm 2 depends on the scale."""
 LABELS: dict[Rule, str] = {
     "a-min": "A_min as written",
     "a-min-reserve": "A_min, overdue held back",
@@ -186,7 +186,7 @@ def figure_2(setting: Setting) -> Outcome:
         (rule, scale * lower, scale * upper)
         for rule in LABELS
         for scale in scales
-        # Only the ratio of A_min as written depends on the scale of the lengths.
+        # Only the ratio of A_min as written (Algorithm 2) depends on the scale of the lengths.
         if rule == "a-min" or scale == 1
         for lower, upper in pairs
         if scale * upper <= 20
@@ -252,7 +252,13 @@ def fluid_point(task: tuple[Rule, float], *, weighted: bool) -> tuple[int, float
 
 
 def figure_3(setting: Setting, bound: float, *, weighted: bool) -> Outcome:
-    """Compute the ratio of A_min on geometric lengths over q, by formula and by fluid limit."""
+    """Compute the ratio of A_min to H-SF on geometric lengths, by formula and by fluid limit.
+
+    The ratio is a function of the parameter q of the law of lengths (`shares`). "A_min as written"
+    is Algorithm 2 of [C25]. "Overdue held back" is the rule of its proofs: a request that outgrows
+    its predicted length may take only memory that other such requests free. ``bound`` is the
+    paper's bound on the ratio.
+    """
     grid = GRID[4::10] if setting.quick else GRID
     curve = [float(a_min_ratio(shares(q, TAIL, weighted=weighted), 0, 1)) for q in grid]
     fluid_grid = (0.2, 0.4) if setting.quick else FLUID_GRID
@@ -272,7 +278,7 @@ def figure_3(setting: Setting, bound: float, *, weighted: bool) -> Outcome:
     checks = [
         Statement(f"the closed form rises with q (to {curve[-1]:.4f})", rises(curve)),
         Statement(f"it stays below {bound:.4g}", max(curve) <= bound),
-        Statement("the fluid limit of A_min as written rises with q", rises(written)),
+        Statement("in the fluid limit the ratio of A_min as written rises with q", rises(written)),
         Statement(
             f"it stays below {bound:.4g} up to {ABOVE_BOUND - 1:.0%} ({max(written):.3f})",
             max(written) <= ABOVE_BOUND * bound,

@@ -5,9 +5,9 @@ draw. A published number agrees if it is in the central 99 % of these values. Th
 542.75 and 127.50, are four to one mixtures of those of Figures 5 and 6 to the last digit. So
 Figures 5 and 6 describe the same 1,600 conversations and 400 summaries that are in the mixture.
 
-Two statements about Figure EC.1 are compared with many draws together. Most prompts have at most 25
-tokens. In bins of five tokens there are exactly two peaks, and the first is the higher one. The
-second peak must be above the valley before it by three standard errors.
+Two statements about Figure EC.1 are tested on many draws together. Over half of the prompts have at
+most 25 tokens. In bins of five tokens there are exactly two peaks, and the first is the higher one.
+The second peak must be above the valley before it by three standard errors.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def mixed_prompts(setting: Setting) -> Outcome:
         [int(left), int(left) + WIDTH - 1, int(own), float(total / len(seeds))]
         for left, own, total in zip(edges[:-1], one, counts, strict=True)
     ]
-    text = f"most prompts at most {FAMILY_SHORT} tokens ({short:.1%})"
+    text = f"over half of the prompts have at most {FAMILY_SHORT} tokens ({short:.1%})"
     checks = [Statement(text, short > 0.5), bimodality(counts.tolist())]
     panels = {"prompts of the mixed family": (counts.tolist(), edges.tolist())}
     picture = histograms(panels, "tokens", f"requests of {len(seeds)} draws")
