@@ -344,7 +344,7 @@ class Policy(Named):
     preempts : bool
         Whether the policy may preempt requests, which then keep their output tokens. If True, its
         ratios in the round model compare with the preemptive optimum on every instance. If False,
-        this is so in every table in which the policy preempts on some instance.
+        only on instances on which the policy preempts.
     reads_deadlines : bool
         Whether the policy needs a service level. If a run has none, a choice of all policies leaves
         this policy out.
