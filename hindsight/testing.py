@@ -70,7 +70,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Report on one bound or policy: the verdicts of all its checks.
+    """Report on one bound or policy: the results (verdicts) of all its checks.
 
     Attributes
     ----------

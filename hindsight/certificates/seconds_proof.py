@@ -63,7 +63,7 @@ AT_ONCE = 100
 
 
 def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
-    """Check a certificate of a lower bound on total latency in seconds, and return the verdict.
+    """Check a certificate of a lower bound on total latency in seconds. Return what it proves.
 
     `check_certificate` has already checked the keys of ``document``.
     """

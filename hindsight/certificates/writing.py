@@ -343,7 +343,7 @@ def write_certificate(
 ) -> Verdict:
     """Certify the result of `hindsight.solve`, check the certificate and write it.
 
-    The lower bound of the verdict is *verified*: the checker has confirmed its proof. It may be
+    The lower bound of the result is *verified*: the checker has confirmed its proof. It may be
     below ``result.certified_lower_bound`` if that bound comes from an exhaustive search by other
     rules, or from a solve that had no time for prices. No search is written for the preemptive
     optimum. In seconds, the verified bound may also be smaller because prices are rounded and the

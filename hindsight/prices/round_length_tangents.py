@@ -342,9 +342,9 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
-            # Compute the least price alpha of memory and work, and the least total price pi, over
-            # the cells (intervals with one price) from cell c on, up to the latest end of a block
-            # (run of consecutive steps) that begins in cell c.
+            # ``alpha`` and ``price`` are running minima, over cells (intervals with one price), of
+            # the price of memory and work and of the total price. The cells are those from c to the
+            # latest end of a block (run of consecutive steps) that begins in cell c.
             alpha, price = grid.alpha[c], grid.price[c]
             for z in range(c, min((begin + end + part.late + 1) // width, cells) + 1):
                 alpha, price = min(alpha, grid.alpha[z]), min(price, grid.price[z])

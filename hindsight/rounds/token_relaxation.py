@@ -37,7 +37,7 @@ COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
 
 STEPS = 200
-"""Limit on the ascent steps of a stage. An idle stage (`GAIN`) doubles it, any other resets it."""
+"""Limit on steps of a stage, a run of the ascent. Idle stages (`GAIN`) double it, others reset."""
 
 GAIN = 0.05
 """A stage of the ascent is idle if it raises the bound by at most GAIN * tolerance * bound."""

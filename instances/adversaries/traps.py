@@ -157,7 +157,8 @@ class TwoPointWorstCase(Family, name="two-point-worst-case"):
     lower, upper : int
         The two output lengths.
     scale : int, default 50
-        Factor of both numbers of requests. Ratios tend to their limit as it grows with M.
+        Factor of the numbers of short and of long requests. If it grows together with M, ratios
+        tend to their limits.
     memory_limit : int, default 200
         M.
     prompt_length : int, default 0

@@ -131,11 +131,12 @@ def read_log(
 
 
 def _run_facts(path: object, kind: Format, runs: Sequence[Any]) -> dict[str, Any]:
-    """Return a note on the arrivals, and the engine's settings in the file of a benchmark run.
+    """Return ``note`` and ``settings`` of the log of a benchmark run, for `RequestLog`.
 
-    SGLang's file has the server's settings in ``server_info``. vLLM's file has the settings that
-    the user passed to the benchmark with ``--metadata max_num_seqs=64 ...``. Only settings that are
-    numbers or booleans are returned. Files of other formats have no settings.
+    The note says which unit or arrival times are assumed. The settings are those of the engine in
+    the run. SGLang's file has the server's settings in ``server_info``. vLLM's file has the
+    settings that the user passed to the benchmark with ``--metadata max_num_seqs=64 ...``. Only
+    settings that are numbers or booleans are returned. Files of other formats have no settings.
     """
     if not kind.settings:
         return {"note": kind.note}

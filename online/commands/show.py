@@ -119,7 +119,7 @@ def _instance(entry: LibraryEntry, record: Record | None) -> Row:
 
 
 def _summary(one: LibrarySet, rows: Sequence[Row]) -> Row:
-    """Return a row for a set of the library: numbers of instances, of closed and open records, gap.
+    """Return a row for a set of the library: its instances, closed records, open records, and gap.
 
     A record is closed if its optimum is proved, else open. The gap is the median of the relative
     gaps of open records.

@@ -102,8 +102,8 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
 def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:
     """Check the library records that match a pattern, in ``jobs`` processes.
 
-    Return the answer with all verdicts, the reasons of refusals, and what to print before the
-    answer: a table of the verdicts if there are at most `MOST_SHOWN`.
+    Return the document for JSON, which has the verdict on each record, the reasons of refusals, and
+    what to print first: a table of the verdicts if there are at most `MOST_SHOWN`.
     """
     entries = instances.library().matching(pattern)
     verdicts: list[Any] = []

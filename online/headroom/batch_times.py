@@ -220,7 +220,7 @@ def find_batch_time(
     """Return the batch time that a text names, the memory limit of its machine, and a description.
 
     The memory limit (tokens) is None unless the text names a machine for which it is known. The
-    description has the formula and the origin of the batch time, for the facts of an answer.
+    description has the formula and the origin of the batch time, for the headroom report.
 
     Parameters
     ----------

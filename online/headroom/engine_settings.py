@@ -50,7 +50,7 @@ def with_settings(spec: PolicySpec, baseline: str, settings: Mapping[str, Any]) 
 
 
 def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = "") -> dict[str, str]:
-    """Return facts for the answer: engine settings that the log states, and assumed settings.
+    """Return facts for a report: engine settings that the log states, and assumed settings.
 
     Assumed settings are the parameters of ``engine`` that have their defaults. ``rule`` is the name
     of the memory rule if the log does not state one, and else empty.

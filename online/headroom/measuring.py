@@ -1,4 +1,4 @@
-"""Compute the answer to a question in limited time: simulations, bounds, then further policies."""
+"""Compute a headroom report in limited time: simulations, bounds, then further policies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .question import Question
 from .tasks import Enclose, Failure, Serve, Served, Task, result_of
 
 QUICK, QUICK_SHARE = 10.0, 0.6
-"""Time limit of a quick answer, in seconds, and the share of it that simulations may take. If they
-would take longer for all requests, the answer is for the first requests."""
+"""Time limit of a quick report, in seconds, and the share of it that simulations may take. If they
+would take longer for all requests, the report is on the first requests."""
 
 SHARES = {"simulate": 0.3, "policies": 0.25, "policy": 0.05, "bounds": 1.0}
 """Longest time of each kind of computation, as a share of the time limit. For bounds it is a share
@@ -33,7 +33,7 @@ FEWEST, REPLICAS = 0.5, 0.02
 """Shares of the time for bounds: for the fewest replicas, and for each other number."""
 
 STOP = 0.95
-"""Share of the time limit after which computations stop, so that the answer is ready in time."""
+"""Share of the time limit after which computations stop, so that the report is ready in time."""
 
 SAMPLES = (1000, 100, 10, 1)
 """Numbers of first requests on which today's policy may be timed. Time decides which is used."""
@@ -50,7 +50,7 @@ MOST_TRIED, LIKELY_TRIED = 10, 5
 
 Progress = Callable[[int, int, str, Headroom | None], object]
 """Called with the number of finished tasks, of all tasks, a text on the current task, and once with
-the first answer (else None). That answer has simulations only, of a long log's first requests."""
+the first report (else None). That report has simulations only, of a long log's first requests."""
 
 
 def measure_headroom(
@@ -63,7 +63,7 @@ def measure_headroom(
 ) -> Headroom:
     """Bound the latency that the best scheduler could have saved, and simulate what policies save.
 
-    After Ctrl-C or the time limit the answer has the tasks finished until then, and the names of
+    After Ctrl-C or the time limit the result has the tasks finished until then, and the names of
     the others.
 
     Parameters
@@ -72,7 +72,7 @@ def measure_headroom(
         The requests, the scheduler of today, and the proposals.
     time_limit : float, default 600.0
         Seconds for the whole computation, > 0. If simulations of all requests would take too long,
-        the answer is for the first requests of the log and states their number.
+        the result is for the first requests of the log and states their number.
     quick : bool, default False
         End after the simulations of today's policy and of the proposals, after about `QUICK`
         seconds, and compute no bounds.
@@ -80,7 +80,7 @@ def measure_headroom(
         Number of worker processes. None takes one per core if a simulation takes longer than
         `SHORT_RUN` seconds, and this process otherwise.
     progress : Progress or None, default None
-        Called after each task and with the first answer.
+        Called after each task, and once with the first report (see `Progress`).
 
     Raises
     ------
@@ -97,7 +97,7 @@ def measure_headroom(
 
 @dataclass
 class Measurement:
-    """State of the computation of an answer: tasks, their results, and the clock.
+    """State of the computation of a headroom report: tasks, their results, and the clock.
 
     ``whole`` is the question about all requests. ``question`` is the same question about the first
     requests, as many as there is time for. ``shares`` has the form of `SHARES`, ``patience`` that
@@ -118,7 +118,7 @@ class Measurement:
         self.clock = Clock(None, self.pressed)
 
     def run(self, limit: float, quick: bool) -> Headroom:
-        """Return the answer within ``limit`` seconds. If ``quick``, it has no bounds."""
+        """Return the report within ``limit`` seconds. If ``quick``, it has no bounds."""
         jobs, first = self.jobs, limit if quick else self.shares["simulate"] * limit
         self.simulate(min(QUICK, first), QUICK_SHARE, jobs or 1)
         if quick:
@@ -242,7 +242,7 @@ class Measurement:
             )
 
     def answer(self) -> Headroom:
-        """Return the answer with the results until now and the names of unfinished tasks."""
+        """Return a report with the results until now and the names of unfinished tasks."""
         return Headroom(
             self.question,
             dict(self.results),

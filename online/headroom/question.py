@@ -35,7 +35,7 @@ ROUTER = "least-requests"
 """Name of the default router of several replicas."""
 
 LIMITS = {"latency": "latency", "first_token": "TTFT", "time_per_token": "TPOT"}
-"""Fields of a `ServiceLevel` with the names of these latencies in tables and answers."""
+"""Fields of a `ServiceLevel` with the names of these latencies in headroom reports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Question:
     router : AnyRouter
         Router of several replicas today.
     level : ServiceLevel or None
-        Service level. If it is given, the answer also has the share of requests on time for several
+        Service level. If it is given, the report also has the share of requests on time for several
         numbers of replicas.
     share : float
         Share of the requests that are to be on time, above 0 and at most 1.
@@ -72,7 +72,7 @@ class Question:
     made_up : bool
         Whether the log has no arrival times, so that those in ``workload`` are assumed.
     facts : Mapping[str, str]
-        Facts about the log and the engine for the answer: text by name.
+        Facts about the log and the engine for the headroom report: text by name.
 
     Raises
     ------

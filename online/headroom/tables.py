@@ -1,4 +1,4 @@
-"""Convert the answer to a document for JSON, to tables, and to a self-contained page."""
+"""Convert a headroom report to a document for JSON, to tables, and to a self-contained page."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _service_level(found: Headroom) -> Mapping[str, Any]:
 
 
 def tables(found: Headroom) -> dict[str, DataFrame]:
-    """Return the tables of an answer by title: requests on time by replicas, and policies.
+    """Return the tables of a report by title: requests on time by replicas, and policies.
 
     A table without rows is left out.
     """
@@ -119,12 +119,12 @@ def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
 
 
 def headroom_page(found: Headroom, title: str) -> str:
-    """Return an HTML page: the answer, a picture and the machine first, then tables and remarks.
+    """Return an HTML page: main results, a picture and the machine, then tables and remarks.
 
     Parameters
     ----------
     found : Headroom
-        The answer.
+        The headroom report: the results of `measure_headroom`.
     title : str
         Title of the page, and its heading.
     """

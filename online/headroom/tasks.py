@@ -1,4 +1,4 @@
-"""Tasks for an answer: `Serve` simulates a policy, and `Enclose` computes bounds."""
+"""Tasks of `measure_headroom`: `Serve` simulates a policy, and `Enclose` computes bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .question import Question
 Stop = Callable[[], bool]
 
 METRICS = {"TTFT": "ttft", "TPOT": "tpot", "latency": "e2el"}
-"""Latencies in an answer, each with the name of its column in `Run.per_request`."""
+"""Latencies in a headroom report, each with the name of its column in `Run.per_request`."""
 
 
 def p50_p99(column: FloatArray) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Texts of an answer: at most eight lines for a terminal, conditions, remarks and facts."""
+"""Texts of a headroom report: at most eight lines for a terminal, conditions, remarks and facts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .question import LOGGED, Question
 from .tasks import Served, p50_p99
 
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
-"""Most characters of a line, characters of the name at its start, and most lines of an answer."""
+"""Limit on characters of a line, width of the name at its start, and limit on lines of a report."""
 
 SPARED = ("p50/p99", "Proposal")
-"""Names of lines that are left out, in this order, if an answer has more than `MOST_LINES`."""
+"""Names of lines that are left out, in this order, if a report has more than `MOST_LINES`."""
 
 LONG_LABEL = 24
 """Longest label of a policy that is printed whole. If it is longer, settings are left out."""
@@ -46,7 +46,7 @@ DOUBTFUL = (
 
 
 def answer_lines(found: Headroom) -> list[str]:
-    """Return the answer in at most `MOST_LINES` lines of at most `WIDTH` characters."""
+    """Return a headroom report in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     shown = {name: _wrapped(name, text) for name, text in answers(found)}
     for name in SPARED:
         if sum(map(len, shown.values())) >= MOST_LINES:
@@ -67,7 +67,7 @@ def _wrapped(name: str, text: str, most: int | None = None) -> list[str]:
 
 
 def answers(found: Headroom) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each line of the answer.
+    """Yield the name and text of each line of a headroom report.
 
     The lines are the latencies in the log, those of today's policy, the limit of every scheduler,
     the best known schedule, the replicas needed, and the best proposal.
@@ -94,7 +94,7 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
 
 
 def requests_of(found: Headroom) -> str:
-    """Write the number of requests in the answer and the seconds in which they arrive."""
+    """Write the number of requests in the report and the seconds in which they arrive."""
     load, left = found.question.workload, found.left_out
     count = f"the first {len(load):,} of {len(load) + left:,}" if left else f"{len(load):,}"
     span = float(np.ptp(load.arrival_times))
@@ -186,7 +186,7 @@ def replicas_needed(found: Headroom) -> str:
 
 
 def conditions(found: Headroom) -> str:
-    """Write the conditions under which the answer holds, the most unusual first.
+    """Write the conditions under which the results hold, the most unusual first.
 
     They are about arrivals, load, replicas, batch time, M, the reuse of prompts, and schedulers.
     """
@@ -206,7 +206,7 @@ def conditions(found: Headroom) -> str:
 
 
 def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
-    """Yield remarks on an answer: the log's share on time, requests left out, and failed tasks.
+    """Yield remarks on the results: the log's share on time, requests left out, and failed tasks.
 
     With ``details`` the last remark defines the best possible latency.
     """

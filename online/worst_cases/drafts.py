@@ -93,7 +93,7 @@ class Space:
         return f"{'equal prompts, ' if self.equal_prompts else ''}{limits}"
 
     def repaired(self, memory_limit: int, rows: Sequence[Row]) -> Draft:
-        """Return a draft within the limits that is close to the given memory limit and requests.
+        """Return an instance (draft) within the limits that is close to the given numbers.
 
         Requests beyond ``max_requests`` are dropped, numbers are clipped to their ranges, arrivals
         are shifted to begin at 0, and requests are sorted by arrival. If prompt plus output length

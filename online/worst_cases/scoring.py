@@ -133,7 +133,7 @@ class Scorer:
     evaluations : int
         Number of instances (drafts) on which the policy was simulated.
     endless : tuple[Draft, str] or None
-        The smallest draft on which the policy never serves some request, and the run's status
+        The smallest instance on which the policy never serves some request, and the run's status
         (``"livelock"`` or ``"stalled"``).
     """
 

@@ -68,7 +68,8 @@ class Population(NamedTuple):
         Instances of the last generation, each with a lower bound on the policy's ratio. The largest
         bound is first.
     endless : tuple[Draft, str] or None
-        The smallest draft on which the policy never serves some request, and the run's status.
+        The smallest instance (draft) on which the policy never serves some request, and the status
+        of the run.
     """
 
     best: tuple[Scored, ...]
@@ -89,7 +90,8 @@ class WorstCases:
         At most `KEPT` instances with proved ratios, the largest ratio first. Of equal ratios the
         smaller instance is first.
     endless : tuple[Draft, str] or None
-        The smallest draft on which the policy never serves some request, and the run's status.
+        The smallest instance (draft) on which the policy never serves some request, and the status
+        of the run.
     """
 
     spec: PolicySpec

@@ -1,4 +1,4 @@
-"""Scores of policies on instances of the library: total latency, for instance, stored as CSV."""
+"""Scores of policies on instances of the library, such as their total latency, stored as CSV."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_RELAXED = 30
 """`RELAXING` run on instances of up to this many requests: with more, a plan may take minutes."""
 
 IN_BLOCKS = ("vllm",)
-"""Policies whose records have an entry for each block of memory."""
+"""Policies that keep an entry for each block of memory."""
 
 MOST_BLOCKS = 1_000_000
 """`IN_BLOCKS` run on instances whose memory has up to this many blocks of tokens."""
@@ -139,9 +139,10 @@ def read_scores(path: str | os.PathLike[str], library: Library) -> list[Score]:
 
 
 def registered(*, deadlines: bool = False) -> list[PolicySpec]:
-    """Return all registered policies, and again with shortest output first those with an ``order``.
+    """Return all registered policies. Those with a parameter ``order`` are in the list twice.
 
-    Policies that need a service level are included only if ``deadlines`` is True.
+    The second time they have the order `SHORTEST_FIRST`. Policies that need a service level are
+    included only if ``deadlines`` is True.
     """
     specs = policy_specs(None, deadlines=deadlines)
     ordered = [

@@ -53,7 +53,7 @@ class Known:
 
 
 def sets_table(known: Known) -> Table:
-    """Return a table with a row for each set: numbers of instances, of closed ones, and gaps."""
+    """Return a table with a row for each set: its instances, how many are closed, and gaps."""
     columns = (
         *("set", "what", "compared with", "instances", "n", "closed"),
         *("median gap of the open", "widest"),
@@ -91,7 +91,7 @@ def _gap_cells(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def sizes_table(known: Known) -> Table:
-    """Return a table by set and number of requests, with numbers of closed and of all instances.
+    """Return a table by set and number of requests: how many of the instances are closed.
 
     A cell also has the median gap of the open instances.
     """

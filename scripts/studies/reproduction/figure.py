@@ -51,8 +51,8 @@ class Setting:
     Attributes
     ----------
     quick : bool
-        Whether to use fewer seeds, requests or points, so that the measurement takes seconds. The
-        verdict is then of this size.
+        Whether to use fewer seeds, requests or points, so that the measurement takes seconds. Its
+        record then has the size ``"quick"``.
     jobs : int
         Number of processes.
     given : Given
@@ -100,7 +100,7 @@ class Statement:
 
     @property
     def counts(self) -> bool:
-        """Whether the statement counts for a verdict. If it holds by construction, it does not."""
+        """Whether `verdict_of` scores the statement: not if it holds by construction."""
         return not (self.holds and self.by_construction)
 
 
@@ -143,7 +143,7 @@ class Outcome:
     picture : Any
         A matplotlib figure or axes.
     statements : Sequence[Statement]
-        The parts of the claim.
+        The statements into which the claim of the paper is divided.
     """
 
     columns: Sequence[str]
@@ -165,7 +165,7 @@ class Figure:
     measure : Callable[[Setting], Outcome]
         Measures it.
     lengths : Mapping[str, int]
-        Data sets whose lengths it uses, and the least number of requests in the full size.
+        Data sets whose lengths the measurement uses, and how many requests its full size needs.
     varies : tuple[str, ...]
         Conditions that can be changed.
     """
@@ -225,9 +225,9 @@ class Record:
     size : str
         ``"full"`` or ``"quick"``.
     statements : tuple[Statement, ...]
-        The parts of the claim.
+        The statements into which the claim of the paper is divided.
     lengths : Mapping[str, str]
-        For each data set, ``"synthetic"`` or numbers of a reader's file.
+        For each data set, ``"synthetic"`` or a description of a user's file (`described`).
     varied : str
         The changed condition, e.g. ``"memory=65968"``, or empty.
     cpu_seconds : float or None

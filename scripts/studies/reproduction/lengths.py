@@ -106,7 +106,7 @@ def _read(path: Path) -> tuple[str, str, IntArray, IntArray]:
 def described(file: LengthFile | None) -> str:
     """Return a text that describes a file of lengths, or ``"synthetic"`` for None.
 
-    The text has numbers of the whole file and none of single requests.
+    The text has the number of requests and their mean lengths, and no length of a single request.
     """
     if file is None:
         return "synthetic"

@@ -15,7 +15,7 @@ WORST_FIRST: tuple[Verdict, ...] = ("not reproduced", "in part", "reproduced", "
 def reproduction_tables(
     records: Sequence[Record], folder: str = "reproduction", varied: Sequence[Record] = ()
 ) -> str:
-    """Return verdicts and figures as Markdown for the end of a page.
+    """Return, as Markdown, a table of verdicts on the papers' claims and a section per figure.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""[A25] Figures 9, 10 and 15: lengths of the conversations, and those of the synthetic ones.
+"""[A25] Figures 9, 10 and 15: prompt and output lengths of the conversations.
 
-The text of the paper has no numbers of the histograms, but it prints shares of outputs by bin. Even
-if each output is at the low end of its bin, these shares give a mean output of 110 tokens. [J25]
-and [W25] state 85.3 for the same data. So no lengths agree with all papers.
+The paper does not print the numbers behind its histograms. Its text has the shares of outputs by
+bin. Even if each output is at the low end of its bin, these shares give a mean output of 110
+tokens. [J25] and [W25] state 85.3 for the same data. So no lengths agree with all papers.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The machine of [A25] Section 6: Llama-2-7B on one A100, from published numbers.
 
 An iteration takes d0 + d1 * (tokens of the batch) seconds, and memory is C tokens. The paper states
-neither d0, d1 and C nor a cap on batches: its times come from the simulator Vidur. Here these
+no values of d0, d1 and C, and no cap on batches. Its times come from the simulator Vidur. Here the
 numbers follow from data sheets alone, so they cannot be tuned to a result:
 
 - d0, 6.6 ms: each iteration reads the weights once, at the full bandwidth of the memory.
 - d1, 0.26 microseconds: it also reads the KV cache of each token of the batch.
 - C, 121,750 tokens: nine tenths of the memory, Vidur's default, less the weights.
-- Caps: a batch has at most 128 prompts, Vidur's default. The cap is 1,024 if a threshold of one
-  prompt per stage would need more than 128. It also has at most 4,096 tokens, Vidur's default. The
-  default of Sarathi itself is 512 tokens.
+- Caps: a batch has at most 128 prompts, Vidur's default. The cap is 1,024 if one prompt at each
+  stage (number of decoded tokens) is more than 128 prompts. A batch also has at most 4,096 tokens,
+  Vidur's default. The default of Sarathi itself is 512 tokens.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ QUICK_COUNTS = (1, 2, 5, 10, 20, 50)
 """Numbers of segments that are measured in the quick size."""
 
 Panel = tuple[float, float, float]
-"""Arrival rate, T and delta."""
+"""Arrival rate, horizon T in seconds, and allowed probability delta of an overflow of memory."""
 
 SEGMENT_TIME = IterationTime(1.0, 4e-9)
 """d0 and d1, which [A25] does not state: the load is 0.005 at rate 50 and 0.048 at rate 500."""
@@ -48,10 +48,10 @@ def conversation_types(rate: float) -> list[PromptType]:
 def terms(
     panel: Panel, counts: Sequence[int], time: IterationTime = SEGMENT_TIME
 ) -> dict[int, list[float]]:
-    """Return the three terms of [A25] Equation (17) for each number of segments in ``counts``.
+    """Return the three terms of the memory in [A25] Equation (17), by number of segments.
 
-    Thresholds are the smallest that keep up with arrivals. Numbers of segments without such
-    thresholds are left out.
+    ``counts`` has the numbers of segments. Thresholds are the smallest that keep up with arrivals.
+    A number of segments without such thresholds is left out.
     """
     rate, horizon, delta = panel
     found = {}

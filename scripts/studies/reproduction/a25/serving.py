@@ -72,7 +72,7 @@ TIE = 0.01
 MODEST_LATENCY = 1.0
 """Seconds that a prompt may take longer. The paper states about half a second."""
 COMPARED = ("vLLM", "Sarathi")
-"""Labels of the schedulers that verdicts compare with."""
+"""Labels of the schedulers with which the paper's claims compare WAIT and Nested WAIT."""
 COLUMNS = (
     "time_model",
     "arrival_rate",
@@ -198,7 +198,8 @@ def wait_schedulers(types: Sequence[PromptType], cap: int) -> Schedulers:
 def scaled(printed: Sequence[int], stages: Sequence[int], cap: int) -> tuple[int, ...]:
     """Return thresholds in proportion to ``printed``, each at least 1.
 
-    A batch with the thresholds at all stages has at most ``cap`` prompts.
+    A batch with its threshold of prompts at every stage (number of decoded tokens) has at most
+    ``cap`` prompts. ``stages`` has the number of stages to which each threshold applies.
     """
     total = sum(n * length for n, length in zip(printed, stages, strict=True))
     return tuple(max(1, n * cap // total) for n in printed)

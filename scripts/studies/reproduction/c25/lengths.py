@@ -40,7 +40,7 @@ def conversations(source: Source, seed: int) -> tuple[IntArray, IntArray]:
 
 
 def moments(lengths: IntArray) -> dict[str, float]:
-    """Return five numbers of a sample of lengths: the published ones, such as mean and variance."""
+    """Return the five statistics of a sample that are published, such as mean and variance."""
     return {
         "smallest": float(lengths.min()),
         "largest": float(lengths.max()),

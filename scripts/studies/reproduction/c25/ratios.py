@@ -44,7 +44,7 @@ LABELS: dict[Rule, str] = {
 }
 
 TAIL, FLUID_TAIL = 1e-14, 1e-3
-"""Share of a law's tail that is cut. The fluid costs (longest length)^5, so it has a larger one."""
+"""Probability at which a law's tail is cut. Fluid limits take (longest length)^5 time: cut more."""
 GRID = tuple(round(0.01 * step, 2) for step in range(1, 100))
 FLUID_GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 RESERVE_UP_TO = 0.6

@@ -43,7 +43,7 @@ from studies.reproduction.pictures import histograms
 from .workloads import HIGH, LONGEST, LOW, REQUESTS, play
 
 PUBLISHED = {1: (1.005, 1.074, 114), 2: (1.047, 1.227, None)}
-"""Published mean and largest ratio over 200 trials, and number of trials with ratio 1, by model."""
+"""Published mean and largest ratio over 200 trials, and trials with ratio 1, by arrival model."""
 TRIALS = 200
 TIME_LIMIT = 600.0
 """Time limit in seconds for each optimum, far more than any of them needs."""

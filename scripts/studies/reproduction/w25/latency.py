@@ -3,7 +3,7 @@
 Figures: the mixture has 2,000 requests in random order, four conversations for each summary. Its
 first 200, 400, .. requests arrive all at once. M is 16,492, and seconds are those of
 `llama-2-70b-2xa100`. A statement of the paper holds if it holds at the largest number of requests
-and at more than half of all numbers.
+and at more than half of the numbers of requests that are run.
 
 Table: two statements are checked for each family. Each of the three averages is within 5 % of the
 paper's, and the averages are within 3 % of one another (2.6 % at most in the paper). The paper
