@@ -38,7 +38,7 @@ TILE = 8
 """TABLE: tokens at which the fitted table has entries. TILE: tokens round up to multiples of it."""
 
 LARGEST_STEP, LARGEST_BATCH, MEMORY_SHARE = 8192, 256, 0.9
-"""For the estimate of M: most tokens of a step, most requests of a step, share of GPU memory."""
+"""For the estimate of M: limits on tokens and on requests of a step, and share of GPU memory."""
 
 DECODES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
 KV_TOKENS = (128, 512, 1024, 2048, 4096, 8192)

@@ -122,8 +122,8 @@ def _place(trial: Trial) -> Hashable:
 def divided_by(trials: Sequence[Trial]) -> list[str]:
     """Return the attributes of `BY` whose values get separate rows in a table of these trials.
 
-    These are the policy, the attributes that differ among the trials, and those with an unusual
-    value.
+    These are the policy, the attributes that differ among the trials, and those whose value is not
+    that in `USUAL`.
     """
 
     def differs(name: str) -> bool:

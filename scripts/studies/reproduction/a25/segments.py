@@ -48,7 +48,7 @@ def conversation_types(rate: float) -> list[PromptType]:
 def terms(
     panel: Panel, counts: Sequence[int], time: IterationTime = SEGMENT_TIME
 ) -> dict[int, list[float]]:
-    """Return the three terms of the memory in [A25] Equation (17), by number of segments.
+    """Return the terms of the memory in [A25] Equation (17) and their sum, by number of segments.
 
     ``counts`` has the numbers of segments. Thresholds are the smallest that keep up with arrivals.
     A number of segments without such thresholds is left out.

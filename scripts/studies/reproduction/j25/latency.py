@@ -196,7 +196,7 @@ def grid(setting: Setting, varied: str, rate: float, good: tuple[float, float]) 
 
 
 def excesses(means: Means, values: Iterable[float]) -> list[float]:
-    """Return how far latencies at these values are above the best of their curve, as shares."""
+    """Return by which share each latency at these values exceeds the least latency of its curve."""
     return [one[value] / min(one.values()) - 1 for one in means.values() for value in values]
 
 

@@ -94,7 +94,7 @@ def central_range(values: Sequence[float], share: float = 0.99) -> tuple[float, 
 
 
 def edges_of(values: IntArray) -> IntArray:
-    """Return whole numbers as edges of bins, from 1 to beyond all but the longest lengths."""
+    """Return whole numbers as edges of bins that hold at least the share `SHOWN` of the lengths."""
     top = float(np.quantile(values, SHOWN))
     width = max(1, int(np.ceil(top / BINS)))
     return np.arange(1, top + width + 1, width, dtype=np.int64)
