@@ -24,7 +24,7 @@ from hindsight.runtime.clock import Clock
 from instances import FileFormatError, LibraryEntry, Record, RecordStore
 from instances.catalogue.library import library
 from instances.files import write_atomically
-from online.commands.console import FAILED_STATUS, complain, run, say
+from online.commands.console import FAILED_STATUS, complain, fail, run, say
 from studies.library.page import SCORES, write_library_summary
 from studies.library.scores import play, scores_csv
 
@@ -73,11 +73,15 @@ def main(
         return 0
     entries, store = library().matching(*names or ()), RecordStore(records)
     if action is Action.VERIFY:
+        if not (store.folder / "records").is_dir():
+            reason = "has no folder named records: give one that improve or RecordStore.put wrote"
+            fail(f"--records {store.folder} {reason}, or a copy of instances/catalogue")
         verdicts = [verify_record(entry, store) for entry in entries]
         refused = [one for one in verdicts if one.kind == "refused"]
         for one in refused:
             complain(f"{one.name}: {one.reason}", "rejected")
-        say(f"{len(verdicts)} records checked, {len(refused)} refused")
+        count = sum(one.kind != "none" for one in verdicts)
+        say(f"{count} records of {len(entries)} instances checked, {len(refused)} refused")
         return FAILED_STATUS if refused else 0
     failed = 0
     for news in improve(entries, store, time_limit, jobs):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import hindsight.testing
+import hindsight
 import online.testing
 
 from .console import FAILED_STATUS
@@ -42,11 +42,8 @@ def check(
         Write the answer as JSON; - is standard output, which then has nothing else.
     """
     check_json(json)
-    report: hindsight.testing.CheckReport
-    if kind == "policy":
-        report = online.testing.check_policy(subject, count, seed=seed)
-    else:
-        report = hindsight.check_bound(subject, count, seed=seed)
+    checker: Any = online.testing.check_policy if kind == "policy" else hindsight.check_bound
+    report = checker(subject, count, seed=seed)
     found = {kind: report.subject.removeprefix(f"{kind} "), "passed": report.passed}
     found["checks"] = [{**vars(one), "passed": one.passed} for one in report.verdicts]
     found["notes"] = report.notes

@@ -18,6 +18,7 @@ from .console import INTERRUPTED_STATUS, check_output, fail, writing
 from .json_output import answer, check_json, instance_fields
 from .options import DEFAULT_SECONDS, limit_of
 from .sources import parse_source, read_instances
+from .verify import record_fields
 
 CERTIFICATE_SHARE, LEAST_PROOF_SECONDS = 0.25, 2.0
 """Time reserved for a certificate: a share of --time-limit, and at least so many seconds."""
@@ -116,7 +117,7 @@ def solve(  # noqa: PLR0913
     found, notes = read_instances([parsed])
     if len(found) != 1:
         reason = f"stands for {len(found)} instances, and one is needed"
-        fail(f"source {source} {reason}: docs/own-bounds.md has a loop over a set")
+        fail(f"source {source} {reason}: docs/optimiser.md has a loop over a set")
     (instance,), limit = found, limit_of(time_limit)
     answered: dict[str, Any] = {}
     if export is not None:
@@ -156,8 +157,7 @@ def _search(
         last = int(instance.arrival_times.max() + instance.output_lengths.sum())
         model_size(instance, "dense", last).refuse_too_large()
     known = instances.known_bounds(instance)
-    times = known and known.start_times
-    options["start"] = Schedule(instance, times) if times else None
+    options["start"] = known and known.start_times and Schedule(instance, known.start_times)
     # Ctrl-C ends the search. Its result so far is then saved, even if Ctrl-C is pressed again.
     with Interruption(math.inf), progress_bar() as update:
         options["progress"] = lambda news: update(0, str(news))
@@ -179,10 +179,12 @@ def _described(result: hindsight.Result) -> dict[str, Any]:
         "certified_gap": result.certified_gap,
         "bounds": [{"bound": name, **one._asdict()} for name, one in result.bounds.items()],
     }
+    preempts = result.preemption == "keep"
+    found |= record_fields(result.schedule.problem.digest, str(result.goal), preempts=preempts)
     if result.goal == "latency":
         found["waiting_rounds"] = result.waiting_interval
         found["certified_waiting_gap"] = result.waiting_gap
-    found["holds_for"] = conditions(False, preempts=result.preemption == "keep")
+    found["holds_for"] = conditions(False, preempts=preempts)
     found["runtime_seconds"] = result.runtime
     if isinstance(result.schedule, Schedule):
         found["start_rounds"] = result.schedule.start_times.tolist()

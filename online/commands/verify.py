@@ -89,14 +89,21 @@ def _certificate(path: Path) -> tuple[dict[str, Any], list[str]]:
     # The value of the field ``memory_rule`` is empty if memory is counted in tokens.
     names = ("replicas", "requests", "leaves", "memory_rule", "digest")
     found |= {name: getattr(verdict, name) for name in names}
-    goal = "preemptive_total_latency" if verdict.preemptive else "total_latency"
-    for entry in instances.library():
-        if (entry.digest, entry.goal) == (verdict.digest, "seconds" if is_timed else goal):
-            found |= {
-                "library_instance": entry.name,
-                "record": entry.record and entry.record.interval,
-            }
-    return found, []
+    goal = "seconds" if is_timed else "latency"
+    return found | record_fields(verdict.digest, goal, preempts=verdict.preemptive), []
+
+
+def record_fields(digest: str, goal: str, *, preempts: bool) -> dict[str, Any]:
+    """Return the fields to print about a library instance: its name and the bounds of its record.
+
+    The dictionary is empty if the library has no instance with this digest and goal. ``goal`` is
+    latency, makespan or seconds.
+    """
+    goal = {"latency": f"{'preemptive_' * preempts}total_latency"}.get(goal, goal)
+    for one in instances.library():
+        if (one.digest, one.goal) == (digest, goal):
+            return {"library_instance": one.name, "record": one.record and one.record.interval}
+    return {}
 
 
 def _records(pattern: str, jobs: int) -> tuple[dict[str, Any], list[str], list[Any]]:

@@ -104,9 +104,10 @@ def test_records_are_improved_in_a_folder_and_damaged_ones_left_out(
     ((before, after),) = (one for one in found if not isinstance(one, str))
     assert before is not None
     assert (before.status, after.entry.name, after.status) == ("open", OPEN, "closed")
-    complaints = sorted(one for one in found if isinstance(one, str))
-    assert len(complaints) == 2
-    assert str(records_file(tmp_path, damaged)) in "".join(complaints)
-    assert f"{lost}: " in "".join(complaints)
+    first, second = (one for one in found if isinstance(one, str))
+    assert str(records_file(tmp_path, damaged)) in first + second
+    assert f"{lost}: " in first + second
     checked = script("library", "verify", OPEN, "--records", tmp_path)
-    assert checked.stdout == "1 records checked, 0 refused\n"
+    assert checked.stdout == "1 records of 1 instances checked, 0 refused\n"
+    missing = script("library", "verify", "--records", tmp_path / "missing")
+    assert (missing.returncode, "missing has no folder named" in missing.stderr) == (2, True)

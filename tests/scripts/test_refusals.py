@@ -61,7 +61,7 @@ ratios generator:sqrt-n-adversary(memory_rule=blocks:4) | reacts to the policy, 
 generate trace:x.csv | needs memory_limit, in scaled tokens
 generate trace:x.csv(memory=3) | unknown setting of trace:x.csv 'memory'; did you mean 'mem
 solve library:worst-n7-0 | or 'worst-n7-01'? `show library` lists all
-solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/own-bounds
+solve "generator:uniform(n=3, count=2)" | stands for 2 instances, and one is needed: docs/optimiser
 solve generator:sqrt-n-adversary | reacts to the policy: it has no instance
 ratios | give SOURCEs or --demo, and not both
 ratios --demo --out out.txt | does not end in .csv or .md
