@@ -416,6 +416,7 @@ MIXED = [(0, 1, 1 + i % 9) for i in range(60)]
 FAR = [(0, 1, 1), (LARGEST_INTEGER, 1, 1)]
 LONG_PATHS = [(0, 1, 2), (100_000, 2, 2), (0, 1, 2)]
 LONG_ROUNDS: Document = {"kind": "preemptive-memory-prices", "scale": 10**6, "prices": [1]}
+DEAR = LONG_ROUNDS | {"kind": "preemptive-prices", "tokens": [2, 3], "prices": [[0, 0], [2**61, 0]]}
 MOST = LARGEST_TOKEN_COUNT
 SEARCH, PATHS = "state-search", "path-search"
 HURTFUL: dict[str, tuple[Any, int, Document, str | None]] = {
@@ -437,6 +438,7 @@ HURTFUL: dict[str, tuple[Any, int, Document, str | None]] = {
     "much memory": ([(0, 1, 1)], MOST, rounds(), "memory_limit .* is too large"),
     "long stretches": ([(0, 1, 10**6)], MOST, LONG_ROUNDS, None),
     "many rounds": (MANY_SHAPES, 30, rounds(4000), None),
+    "dear round behind a free one": ([(0, 1, 1)] * 4, 8, DEAR, "are too large"),
 }
 
 

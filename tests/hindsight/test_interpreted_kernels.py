@@ -25,6 +25,7 @@ prices/test_volume.py::test_fractions_are_not_rounded_to_the_nearest
 prices/test_state_ascent.py::test_large_prices_do_not_overflow
 prices/test_state_tables.py
 exact/test_states.py::test_twins_start_in_order_of_arrival_whatever_their_order
+exact/test_stops.py
 schedules/test_orders.py::test_a_longer_schedule_that_is_better_is_followed
 schedules/test_beams.py::test_a_beam_of_everything_finds_the_optimum
 schedules/test_orders.py::test_small_optima_are_reached[0]

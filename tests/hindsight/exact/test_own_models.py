@@ -14,6 +14,7 @@ from brute_force import (
 )
 
 import hindsight
+from hindsight.exact.highs import LinearResult
 from instances import Instance, InvalidValueError
 
 INSTANCE = Instance.from_arrays([1, 2, 1, 3], [4, 3, 3, 2], [0, 3, 0, 1], memory_limit=8)
@@ -35,7 +36,6 @@ def test_with_rows_it_is_the_best_that_satisfies_them() -> None:
     assert best > min(COSTS.values())
     result = hindsight.solve_model(model)
     assert (result.status, result.lower_bound, result.upper_bound) == ("optimal", best, best)
-    assert result.schedule is not None
     starts = result.schedule.start_times.tolist()
     assert min(starts[0], starts[2]) >= 2
     assert is_feasible_by_definition(INSTANCE, starts)
@@ -58,15 +58,20 @@ def test_rows_that_leave_nothing() -> None:
     assert result.upper_bound is None
 
 
+def test_a_bound_just_above_an_integer_proves_that_integer(monkeypatch: Any) -> None:
+    stopped = LinearResult("stopped", None, 30.0000001, None, None)
+    monkeypatch.setattr("hindsight.exact.own_models.solve_linear", lambda *_, **__: stopped)
+    assert hindsight.solve_model(built()).lower_bound == 30
+
+
 def test_makespan_and_a_variable_of_ones_own() -> None:
     """A variable of a block may have the name of one of the model."""
     model = built(goal="makespan")
     model.own = pyo.Block()
     model.own.x = pyo.Var([(0, 0)], domain=pyo.Binary)
     model.own.row = pyo.Constraint(expr=model.own.x[0, 0] + model.x[0, 0] >= 1)
-    result = hindsight.solve_model(model)
     ends = [max(t + r.output_length for t, r in zip(s, INSTANCE, strict=True)) for s in SCHEDULES]
-    assert result.upper_bound == min(ends)
+    assert hindsight.solve_model(model).upper_bound == min(ends)
 
 
 def other_cost(model: Any) -> None:

@@ -16,6 +16,7 @@ from tiny_problems import drawn_levels, least_total_latency
 import hindsight
 import online
 from hindsight.exact.highs import LinearModel, solve_linear
+from hindsight.exact.horizon import proved_horizon
 from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
@@ -24,7 +25,7 @@ from hindsight.outcomes.problem import Problem
 from hindsight.rounds.latency import TotalLatency
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another
-from instances import Instance
+from instances import Instance, Schedule
 from instances.problem.memory_rule import TOKENS
 from instances.service_level import limits_of
 
@@ -39,9 +40,7 @@ def drawn_starts(seed: int) -> list[StartSets]:
 
 
 def least(model: LinearModel) -> float:
-    if not len(model.costs):
-        return model.offset
-    found = solve_linear(model, threads=1).objective
+    found = solve_linear(model, threads=1).objective if len(model.costs) else model.offset
     assert found is not None
     return found
 
@@ -98,13 +97,18 @@ def test_orders_from_the_relaxation_are_those_of_the_program(seed: int) -> None:
 def test_a_poor_first_schedule_certifies_nothing_above_the_optimum() -> None:
     # The root is integral and the only schedule known is poor: 8 instead of 5.
     instance = Instance.from_arrays([2, 1], [4, 1], [0, 1], memory_limit=6)
-    poor = one_after_another(instance)
     state = Interval(Problem(instance))
-    state.offer(poor)
+    state.offer(one_after_another(instance))
     TotalLatency(state, Search(threads=2), "mip", has_states=False).run()
     result = state.result()
     assert result.certified_lower_bound <= 5 == result.upper_bound
     assert optimal_total_latency(instance)[0] == 5
+
+
+def test_an_optimum_may_end_after_the_schedule_that_the_horizon_is_proved_with() -> None:
+    """The optimum of the last three requests is 7. It waits one round with the longest one."""
+    instance = Instance.from_arrays([1, 1, 2, 2], [1, 3, 1, 2], [0, 50, 50, 50], memory_limit=7)
+    assert proved_horizon(instance, Schedule(instance, [0, 50, 52, 50]))[1] >= 54
 
 
 @pytest.mark.parametrize("weights", [None, [1, 5, 2, 1, 3, 1, 9]])
@@ -114,8 +118,7 @@ def test_the_default_method_proves_above_255_tokens_with_any_threads(weights: An
     instance = Instance.from_arrays(
         prompts, outputs, rng.integers(0, 3, 7), memory_limit=257, weights=weights
     )
-    one, two = (hindsight.solve(instance, threads=threads) for threads in (1, 2))
-    for result in (one, two):
+    for result in (hindsight.solve(instance, threads=threads) for threads in (1, 2)):
         assert result.status == "optimal"
         assert result.upper_bound == least_total_latency(instance)
         assert result.certified_lower_bound <= result.upper_bound

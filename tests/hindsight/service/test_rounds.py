@@ -64,6 +64,7 @@ def test_a_program_with_a_level_is_sized_by_its_starts_in_time() -> None:
     instance = Instance.from_arrays([1] * 3, [1] * 3, [0, 50, 50], memory_limit=2)
     last = latest_starts(instance, limits_of(level, 3))
     assert last.tolist() == [2, 52, 52]
+    assert latest_starts(instance, limits_of(ServiceLevel(latency=99), 3))[0] >= 52
     assert model_size(instance, "dense", 53, last).columns == 9
     assert model_size(instance, "sparse", 53, last).columns == 6 + 2 * 53
     assert len(build_model(instance, "sparse", goal=hindsight.OnTime(level)).x) == 6
