@@ -69,7 +69,8 @@ def headroom(  # noqa: PLR0913
         log. Default: fit.
     memory : TOKENS
         M: tokens that the KV cache holds. vLLM prints it as "GPU KV cache size", SGLang as
-        "max_total_num_tokens", TensorRT-LLM as "max tokens in paged KV cache".
+        "max_total_num_tokens", TensorRT-LLM as "max tokens in paged KV cache". A log of vLLM
+        without --metadata does not state it and needs --memory, or a preset.
     rule : tokens, vllm or blocks:SIZE
         How the engine counts memory: in tokens, or in blocks of 16 or SIZE tokens. Default: as the
         log states, else tokens.
@@ -161,7 +162,7 @@ def _report(update: Callable[[float, str], None]) -> Progress:
 
 def _parts(found: Headroom, *, details: bool) -> list[Any]:
     """Return the parts to print, in order: answer, tables, facts, and remarks."""
-    parts: list[Any] = ["\n".join(answer_lines(found))]
+    parts: list[Any] = ["\n".join(answer_lines(found, whole=details))]
     for title, frame in tables(found).items():
         if details or "by replicas" in title:
             rows = tuple(frame.itertuples(index=False, name=None))

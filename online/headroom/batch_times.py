@@ -48,8 +48,8 @@ from instances.batch_time import AffineTime, TiledTime
 from online.batch_time.measured_tables import read_batch_time
 from online.batch_time.measurements import Measurements
 
-FIT = "fit"
-"""Value of ``--batch-time`` that fits d0, d1 and d2 to the inter-token times of the log."""
+FIT, WEAK_FIT = "fit", "doubt about the fit"
+"""Value of ``--batch-time`` that fits d0, d1, d2 to a log, and a fact about doubts."""
 
 BLOCKS = 5
 """Number of folds of the cross-validation that measures the error of a fitted batch time."""
@@ -67,8 +67,7 @@ LARGEST_ERROR = 0.25
 """Largest mean of |predicted - measured| / measured seconds with which a fit is accepted."""
 
 LARGEST_CONDITION = 150.0
-"""Largest condition number of the design matrix (columns of length 1) with which a fit is accepted.
-Above it, a column varies by less than 2 % of its mean, or two columns correlate by over 0.9999."""
+"""Largest condition number of a fit's design matrix. Above it columns hardly vary or correlate."""
 
 WEIGHINGS = 4
 """Number of successive least-squares fits. Each fit takes its weights from the fit before it."""
@@ -109,9 +108,8 @@ def round_measurements(log: RequestLog) -> Measurements:
     is_first = np.diff(owner, prepend=-1) > 0
     steps = np.where(is_first, 0.0, means[owner])
     # If the log has all inter-token times of a request, use these instead of their mean.
-    steps[has_all[owner] & ~is_first] = np.concatenate(
-        [np.zeros(0), *log.inter_token_times[has_all]]
-    )
+    exact = [np.zeros(0), *log.inter_token_times[has_all]]
+    steps[has_all[owner] & ~is_first] = np.concatenate(exact)
     if not (steps > 0).any():
         return Measurements(*np.zeros((3, 0)))
     tolerance = 0.5 * float(np.quantile(steps[steps > 0], 0.05))
@@ -192,6 +190,16 @@ def fit_rounds(rounds: Measurements, source: str = FIT) -> tuple[AffineTime, flo
         most = f"more than {100 * LARGEST_ERROR:g} %"
         raise _refusal(f"is off by {100 * error:.1f} % in the mean, {most}", source)
     return AffineTime(*(max(0.0, float(f"{one:.6g}")) for one in coefficients)), error
+
+
+def fit_doubts(log: RequestLog, d0: float) -> dict[str, str]:
+    """Return the fact `WEAK_FIT` if gaps are means, or if d0 is above the shortest 5 % of them."""
+    lists = [one for one in log.inter_token_times if len(one) > 1]
+    if all(np.ptp(one) == 0 for one in lists):
+        return {WEAK_FIT: "the log has mean gaps between tokens only"}
+    shortest = float(np.quantile(np.concatenate(lists), 0.05))
+    reason = f"d0 is above the shortest gaps between tokens, {shortest:.3g} s"
+    return {WEAK_FIT: reason} if d0 > shortest else {}
 
 
 def _fit(design: FloatArray, seconds: FloatArray) -> FloatArray:

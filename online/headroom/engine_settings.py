@@ -57,6 +57,7 @@ def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = ""
     """
     known = {} if engine.given is not None else _parameters(engine.name)
     left = ", ".join(f"{key}={value}" for key, value in known.items() if key not in engine.params)
+    left = left.replace("caching=True", "caching=True (a preempted request finds its own blocks)")
     assumed = f"{left} (--today '{engine.name}(...)')" if left else ""
     if rule:
         assumed = "; ".join(filter(None, [assumed, f"memory in {rule} (--rule)"]))

@@ -16,6 +16,7 @@ from instances import (
     ServiceLevel,
     Workload,
 )
+from instances.batch_time import AffineTime
 from instances.problem.memory_rule import TOKENS
 from instances.problem.request import RequestId
 from instances.validation import as_choice, as_integer, as_number
@@ -23,7 +24,7 @@ from online.policy_interface.policy import VisibleRequest
 from online.policy_interface.router import ReplicaView, Router
 from online.policy_interface.specs import AnyPolicy, AnyRouter, PolicySpec, RouterSpec
 
-from .batch_times import find_batch_time
+from .batch_times import FIT, find_batch_time, fit_doubts
 from .closed_loops import with_arrivals
 from .engine_settings import settings_facts, stated_memory, with_settings
 from .question import BASELINE, LOGGED, ROUTER, Question
@@ -93,6 +94,8 @@ def question_of_log(  # noqa: PLR0913
     # A fit of the batch time uses all requests of the log. Requests outside the window load the
     # machine too.
     time, preset_limit, source = find_batch_time(batch_time, None if made_up else log)
+    if batch_time == FIT and isinstance(time, AffineTime):
+        facts |= fit_doubts(log, float(time.d0))
     stated_rule, stated_limit = stated_memory(log.settings)
     limits = (memory_limit, stated_limit, preset_limit)
     limit = next((one for one in limits if one is not None), None)
@@ -120,22 +123,12 @@ def question_of_log(  # noqa: PLR0913
     engine = PolicySpec.of(today)
     specs = [engine, *map(PolicySpec.of, proposals or ())]
     engine, *others = (with_settings(one, engine.name, log.settings) for one in specs)
-    is_assumed = memory_rule is None and stated_rule is None
-    facts |= settings_facts(log.settings, engine, "tokens" if is_assumed else "")
+    facts |= settings_facts(log.settings, engine, "" if memory_rule or stated_rule else "tokens")
     facts["a round lasts"] = source
-    return Question(
-        workload,
-        engine,
-        others if proposals else None,
-        todays_router,
-        level,
-        share,
-        **_measured(kept, facts, is_as_logged=faster == 1 and not made_up),
-        shared_tokens=kept.shared_tokens,
-        concurrency=concurrency,
-        made_up=made_up,
-        facts=facts,
-    )
+    asked = (workload, engine, others if proposals else None, todays_router, level, share)
+    known = _measured(kept, facts, is_as_logged=faster == 1 and not made_up)
+    known |= {"shared_tokens": kept.shared_tokens, "concurrency": concurrency, "made_up": made_up}
+    return Question(*asked, **known, facts=facts)
 
 
 def _requests(

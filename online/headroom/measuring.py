@@ -22,12 +22,10 @@ from .question import Question
 from .tasks import Enclose, Failure, Serve, Served, Task, result_of
 
 QUICK, QUICK_SHARE = 10.0, 0.6
-"""Time limit of a quick report, in seconds, and the share of it that simulations may take. If they
-would take longer for all requests, the report is on the first requests."""
+"""Time limit of a quick report, in seconds, and the share of it that simulations may take."""
 
 SHARES = {"simulate": 0.3, "policies": 0.25, "policy": 0.05, "bounds": 1.0}
-"""Longest time of each kind of computation, as a share of the time limit. For bounds it is a share
-of the time left."""
+"""Longest time of each computation, as a share of the time limit (for bounds: of the time left)."""
 
 FEWEST, REPLICAS = 0.5, 0.02
 """Shares of the time for bounds: for the fewest replicas, and for each other number."""
@@ -49,8 +47,7 @@ MOST_TRIED, LIKELY_TRIED = 10, 5
 
 
 Progress = Callable[[int, int, str, Headroom | None], object]
-"""Called with the number of finished tasks, of all tasks, a text on the current task, and once with
-the first report (else None). That report has simulations only, of a long log's first requests."""
+"""Called with the numbers of finished and all tasks, a text, and once the first report or None."""
 
 
 def measure_headroom(

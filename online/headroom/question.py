@@ -28,8 +28,7 @@ ORDERS: tuple[Mapping[str, object], ...] = (
     {"order": "shortest-output", "ageing": 5},
     {"order": "deadline"},
 )
-"""Orders of the queue of policy ``vllm``; the first is the default proposal. With an ageing of 5
-tokens per second no request starves. The last orders by deadlines, so it needs a service level."""
+"""Orders of vLLM's queue; the first is the default proposal, the last needs a service level."""
 
 ROUTER = "least-requests"
 """Name of the default router of several replicas."""

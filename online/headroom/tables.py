@@ -24,7 +24,7 @@ def record(found: Headroom) -> dict[str, Any]:
     Intervals and fractions are kept as objects, which the writer of JSON converts.
     """
     question, today, best = found.question, found.today, found.best
-    off, errors = found.difference, found.failures.items()
+    off, errors, here = found.difference, found.failures.items(), found.here.items()
     saving = None
     if best is not None and today is not None and not found.contradicts:
         saving = best[0].interval.below(today.mean_latency)
@@ -44,9 +44,7 @@ def record(found: Headroom) -> dict[str, Any]:
         "simulated_over_measured": None if off is None else 1 + off,
         "max_concurrency": question.concurrency,
         "arrivals_made_up": question.made_up,
-        "policies": [
-            {"policy": one.policy, "error": one.error, **vars(it)} for one, it in found.here.items()
-        ],
+        "policies": [{"policy": k.policy, "error": k.error, **vars(it)} for k, it in here],
         "service_level": _service_level(found) if question.level else None,
         "unfinished": list(found.unfinished),
         "errors": [f"{one.name}: {it.reason}" for one, it in errors if it.is_error],
@@ -59,10 +57,8 @@ def record(found: Headroom) -> dict[str, Any]:
 def _service_level(found: Headroom) -> Mapping[str, Any]:
     """Return the limits of the service level and, by number of replicas, the shares on time."""
     question = found.question
-    rows = [
-        {"replicas": count, **vars(it), "attainable": found.attainable(count)}
-        for count, it in found.by_replicas.items()
-    ]
+    runs = found.by_replicas.items()
+    rows = [{"replicas": k, **vars(it), "attainable": found.attainable(k)} for k, it in runs]
     wanted, measured = question.wanted, question.measured_on_time
     limits = asdict(question.level) if question.level else {}
     return {"limits": limits, "wanted": wanted, "measured": measured, "by_replicas": rows}
@@ -102,10 +98,8 @@ def _policy_rows(found: Headroom) -> Iterator[dict[str, str]]:
     here = {(k.policy, k.error): it for k, it in found.here.items()}
     exact = [(policy, it) for (policy, error), it in here.items() if not error]
     for policy, it in sorted(exact, key=lambda pair: pair[1].mean_latency):
-        row = {
-            "policy": words.short(found.question, policy),
-            "mean, s": words.seconds(it.mean_latency),
-        }
+        row = {"policy": words.short(found.question, policy)}
+        row["mean, s"] = words.seconds(it.mean_latency)
         if found.today is not None:
             row["saving, %"] = words.percent(1 - it.mean_latency / found.today.mean_latency)
         if len(exact) < len(here):

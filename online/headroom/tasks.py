@@ -205,10 +205,8 @@ class Enclose:
             # schedules in which preempted requests keep their tokens.
             limit = find(whole.replaced(prompt_lengths=whole.prompt_lengths - shared), "keep")
         lower, upper = (known, limit) if self.on_time else (limit, known)
-        low, high, own = (
-            Fraction(one) / len(whole)
-            for one in (lower.lower_bound, upper.upper_bound, known.lower_bound)
-        )
+        ends = (lower.lower_bound, upper.upper_bound, known.lower_bound)
+        low, high, own = (Fraction(one) / len(whole) for one in ends)
         has_both = shared is not None and not self.on_time
         interval = Interval(low, high)
         return Bounds(interval, limit.best_bound, limit.certified, own if has_both else None)

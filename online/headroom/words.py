@@ -13,13 +13,14 @@ from instances.problem.memory_rule import TOKENS
 from online.trials.intervals import rounded, rounded_down, rounded_up
 
 from .answer import Headroom
+from .batch_times import WEAK_FIT
 from .question import LOGGED, Question
 from .tasks import Served, p50_p99
 
 WIDTH, NAME_WIDTH, MOST_LINES = 80, 10, 8
 """Limit on characters of a line, width of the name at its start, and limit on lines of a report."""
 
-SPARED = ("p50/p99", "Proposal")
+SPARED = ("p50/p99", "Proposal", "Known")
 """Names of lines that are left out, in this order, if a report has more than `MOST_LINES`."""
 
 LONG_LABEL = 24
@@ -34,10 +35,10 @@ NAMED = 4
 FEW_REQUESTS = 1000
 """Number of requests below which a remark says how few of them are above p99."""
 
-BEST = "A paused request keeps its memory. A preempted one processes its prompt and tokens again."
+BEST = "Best possible: a paused request keeps its memory, a preempted one recomputes its tokens."
 ATTAINABLE = (
-    "Attainable: an interval proved to contain the largest share of any scheduler. Its preempted "
-    "requests return at no cost, which vLLM cannot do. All other columns are simulated."
+    "Attainable: an interval proved to contain the largest share of any scheduler. Only there "
+    "preempted requests return at no cost, which vLLM cannot do. All other columns are simulated"
 )
 DOUBTFUL = (
     "Simulation and log differ by more than 10 %, which is not a saving. It may come from units, "
@@ -45,25 +46,21 @@ DOUBTFUL = (
 )
 
 
-def answer_lines(found: Headroom) -> list[str]:
-    """Return a headroom report in at most `MOST_LINES` lines of at most `WIDTH` characters."""
+def answer_lines(found: Headroom, *, whole: bool = False) -> list[str]:
+    """Return the report in lines of `WIDTH` characters: `MOST_LINES`, or all if ``whole``."""
     shown = {name: _wrapped(name, text) for name, text in answers(found)}
-    for name in SPARED:
+    for name in () if whole else SPARED:
         if sum(map(len, shown.values())) >= MOST_LINES:
             shown.pop(name, None)
     lines = [line for entry in shown.values() for line in entry]
-    return [*lines, *_wrapped("Holds for", conditions(found), MOST_LINES - len(lines))]
+    most = None if whole else MOST_LINES - len(lines)
+    return [*lines, *_wrapped("Holds for", conditions(found), most)]
 
 
 def _wrapped(name: str, text: str, most: int | None = None) -> list[str]:
-    return textwrap.wrap(
-        f"{name:<{NAME_WIDTH}}{text}",
-        WIDTH,
-        subsequent_indent=" " * NAME_WIDTH,
-        max_lines=most,
-        placeholder=" ... (--details)",
-        break_on_hyphens=False,
-    )
+    lines = textwrap.TextWrapper(WIDTH, f"{name:<{NAME_WIDTH}}", " " * NAME_WIDTH, max_lines=most)
+    lines.placeholder, lines.break_on_hyphens = " ... (--details)", False
+    return lines.wrap(text)
 
 
 def answers(found: Headroom) -> Iterator[tuple[str, str]]:
@@ -81,9 +78,12 @@ def answers(found: Headroom) -> Iterator[tuple[str, str]]:
     if today is None:
         yield "Today", f"no answer, as {label} has no result"
         return
-    off = f", {difference(found)}" if difference(found) else ""
     mean_latency = f"mean latency {seconds(today.mean_latency)} s"
-    yield "Today", f"{short(question, label)} simulated: {mean_latency}{off}"
+    mean_latency += f", {difference(found)}" if difference(found) else ""
+    if (first := question.measured_first) is not None and "TTFT" in question.limits:
+        both = today.figures["TTFT"][1], p50_p99(first)[1]
+        mean_latency += "; p99 TTFT {} s, in the log {} s".format(*map(seconds, both))
+    yield "Today", f"{short(question, label)} simulated: {mean_latency}"
     figures = (f"{name} {'/'.join(map(seconds, it))}" for name, it in today.figures.items())
     yield "p50/p99", f"simulated {', '.join(figures)} s"
     yield from _possible(found, today)
@@ -211,14 +211,7 @@ def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
     With ``details`` the last remark defines the best possible latency.
     """
     question, count = found.question, len(found.question.workload)
-    on_time = question.measured_on_time
-    measured = {"TTFT": question.measured_first, "latency": question.measured}
-    if question.level is not None:
-        yield ATTAINABLE
-    if on_time is not None:
-        known = [(name, measured[name]) for name in question.limits if name in measured]
-        p99 = [f", p99 {name} {seconds(p50_p99(it)[1])} s" for name, it in known if it is not None]
-        yield f"Measured in the log: {floored(on_time)} % on time{''.join(p99)}."
+    yield from _about_figures(found)
     if count < FEW_REQUESTS and found.today is not None:
         above = f"Only {count // 100} of {count} requests exceed p99."
         yield above if count >= 100 else f"Of {count} requests, p99 is the largest value."
@@ -232,8 +225,30 @@ def remarks(found: Headroom, *, details: bool = True) -> Iterator[str]:
     for reason, names in reasons.items():
         shown = names if details or len(names) <= NAMED else [*names[:NAMED], "others"]
         yield f"No result of {'; '.join(shown)}: {reason}."
+    if details and any(one.error for one in found.here):
+        yield f"Predicted: one draw of RelativePredictions({question.error:g})."
     if details:
         yield f"{BEST} {DOUBTFUL}" if found.is_doubtful else BEST
+
+
+def _about_figures(found: Headroom) -> Iterator[str]:
+    """Yield remarks on the fit, on the shares on time, and on a saving below the difference."""
+    question, today, logged = found.question, found.today, found.question.measured_mean
+    if WEAK_FIT in question.facts:
+        yield f"The fit of d0 and d1 is weak: {question.facts[WEAK_FIT]}. Give --batch-time."
+    if question.level is not None:
+        routers = {one.label for k in found.by_replicas if (one := question.router_of(k))}
+        behind = f" (router: {', '.join(sorted(routers))})" if routers else ""
+        yield f"{ATTAINABLE}{behind}."
+    if [*question.limits] == ["TTFT"]:
+        yield "A limit on TTFT alone is easy to keep, because all other tokens may wait."
+    if question.measured_on_time is not None:
+        yield f"Measured in the log: {floored(question.measured_on_time)} % on time."
+    if logged is not None and today is not None and not found.contradicts:
+        best = found.best[0].interval.upper if found.best else None
+        least = best or min(it.mean_latency for it in found.here.values())
+        if 0 < today.mean_latency - least < abs(today.mean_latency - logged):
+            yield "The known saving is less than the difference between simulation and log."
 
 
 def facts(found: Headroom) -> dict[str, str]:

@@ -154,6 +154,7 @@ CROWDED = answer(
     **LEVEL,
     today=f"vllm:{SETTINGS}",
     measured=123456.789,
+    measured_first=np.full(3, 123456.789),
     without_reuse=Fraction(5),
     shared_tokens=np.array([0, 3, 2]),
     concurrency=4,
