@@ -29,7 +29,7 @@ def record(found: Headroom) -> dict[str, Any]:
     if best is not None and today is not None and not found.contradicts:
         saving = best[0].interval.below(today.mean_latency)
     return {
-        "answer": words.answer_lines(found),
+        "answer": words.answer_lines(found, whole=True),
         "holds_for": words.conditions(found),
         "facts": words.facts(found),
         "requests": len(question.workload),

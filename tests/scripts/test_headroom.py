@@ -68,7 +68,7 @@ def answer(script: Script, tmp_path: Path) -> Any:
 
     def run(log: object, *options: object) -> tuple[str, dict[str, Any], str]:
         figures = tmp_path / "figures.json"
-        printed = measured(script, log, *options, "--json", figures).stdout
+        printed = measured(script, log, *options, "--details", "--json", figures).stdout
         record = json.loads(figures.read_text("utf-8"))
         assert "\n".join(record["answer"]) + "\n" in printed
         return " ".join(" ".join(record["answer"]).split()), record, printed
