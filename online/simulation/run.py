@@ -381,9 +381,7 @@ class Run:
         For a workload it is a `SecondsSchedule`: when each round began, and what each request did
         in it. Durations and completions recomputed from it are those of the run.
 
-        For a fleet it is a `FleetSchedule` with a schedule for each replica. For a fleet in rounds,
-        all of these are preemptive schedules if a request on any replica was preempted and kept its
-        tokens.
+        For a fleet it is a `FleetSchedule` with a schedule for each replica.
 
         Raises
         ------

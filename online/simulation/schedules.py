@@ -34,14 +34,13 @@ def schedule_of(run: Any) -> Any:
     """Build the schedule that `Run.schedule` returns, and check it."""
     run.require_completed()
     instance = _served_as(run.instance, run.prefill_rounds)
-    if run.parts:
-        keeps = instance is not None and run.keeps_tokens
-        return _of_fleet(run, instance, "preemptive_schedule" if keeps else "schedule")
-    if instance is None:
-        return _in_seconds(run)
-    if run.keeps_tokens:
+    if instance is not None and run.keeps_tokens:
         reason = "no schedule without preemption has its completions"
         raise _refused(run, f"preempted requests and kept their tokens: {reason}")
+    if run.parts:
+        return _of_fleet(run, instance, "schedule")
+    if instance is None:
+        return _in_seconds(run)
     return _checked(run, Schedule(instance, run.completion_rounds - instance.output_lengths))
 
 

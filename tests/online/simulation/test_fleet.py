@@ -25,8 +25,7 @@ def drawn(seed: int, replicas: int, *, in_seconds: bool, count: int = 14) -> Any
     """A tight fleet whose requests arrive out of order, with ties and, in rounds, weights."""
     rng = np.random.default_rng(seed)
     limit = int(rng.integers(16, 30))
-    prompts = rng.integers(1, 7, count).tolist()
-    outputs = rng.integers(1, 9, count).tolist()
+    prompts, outputs = (rng.integers(1, end, count).tolist() for end in (7, 9))
     if in_seconds:
         times = np.where(rng.random(count) < 0.5, 3 * rng.random(count), rng.integers(0, 4, count))
         machines: Any = {"memory_limit": limit, "replicas": replicas, "batch_time": CLOCK}
@@ -51,14 +50,16 @@ def assert_single_runs(fleet: Any, run: Run, policy: Any, **options: Any) -> Non
 @pytest.mark.parametrize("policy", online.policy_names())
 def test_replicas_run_like_single_machines(policy: str, in_seconds: bool) -> None:
     """Each policy behind three routers; all routers take their turn."""
-    first = online.policy_names().index(policy)
-    for seed in range(first, first + 3):
+    for seed in range(first := online.policy_names().index(policy), first + 3):
         router = ROUTERS[seed % len(ROUTERS)]
         rule = MemoryRule(block_size=1 + seed % 3)
         fleet = drawn(seed, 2 + seed % 2, in_seconds=in_seconds).replaced(memory_rule=rule)
         options: Any = {"max_rounds": 800, "level": LEVEL}
         run = online.simulate(fleet, policy, router=router, seed=seed, **options)
         assert_single_runs(fleet, run, policy, **options)
+        if run.keeps_tokens and run.status == "completed" and not in_seconds:
+            with pytest.raises(online.NoScheduleError, match="kept their tokens"):
+                _ = run.schedule
     again = online.simulate(fleet, policy, router=router, seed=seed, **options)
     assert run.replica.tolist() == again.replica.tolist()
 
@@ -160,8 +161,7 @@ def test_what_is_not_known_yet_changes_where_requests_go() -> None:
 
 
 def test_predictions_do_not_depend_on_the_router() -> None:
-    routers = [Scripted([0] * 14), Scripted([0, 1] * 7)]
-    for router in routers:
+    for router in (routers := [Scripted([0] * 14), Scripted([0, 1] * 7)]):
         fleet = drawn(1, 2, in_seconds=False)
         online.simulate(fleet, "mc-sf", router=router, predictions=NoisyPredictions(2))
     assert routers[0].told == routers[1].told
