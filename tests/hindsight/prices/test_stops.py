@@ -11,7 +11,7 @@ from drawn_instances import drawn_instance
 from preemptive_by_definition import bound_of_prices
 
 from hindsight.prices.stops import PreemptivePrices, path_shares, preemptive_price_bound, set_shares
-from instances import Instance
+from instances import Instance, InvalidValueError
 
 
 def tiny(seed: int) -> Instance:
@@ -32,8 +32,17 @@ def test_the_bound_is_what_all_rounds_and_all_sets_say(linear: bool) -> None:
             for r in range(1, len(table))
             for m in range(1, limit + 1)
         }
-        found = preemptive_price_bound(instance, PreemptivePrices(table, unit))
+        given = PreemptivePrices(table, unit)
+        found = preemptive_price_bound(instance, given)
         assert found == bound_of_prices(rows_of(instance), limit, prices, linear), seed
+        kind = "preemptive-memory-prices" if linear else "preemptive-prices"
+        assert given.to_part(instance)["kind"] == kind
+
+
+def test_a_denominator_that_leaves_64_bits_in_sums_is_refused() -> None:
+    free = np.zeros((int(tiny(0).arrival_times.max()) + 1, 1), np.int64)
+    with pytest.raises(InvalidValueError, match="is too large for 64-bit sums"):
+        preemptive_price_bound(tiny(0), PreemptivePrices(free, 2**61))
 
 
 def test_a_climb_is_along_the_gradient_of_the_smooth_bound() -> None:
