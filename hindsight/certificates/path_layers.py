@@ -436,7 +436,8 @@ class Building:
         # - the base of the old graph from which their old nodes go,
         # - the remaining rounds, at the start of epoch tau, of each request whose runs only the
         #   new graph records,
-        # - the tracked requests that have been started before epoch tau.
+        # - the set of tracked requests (those of which the graph records only whether they have
+        #   been started) that have been started before epoch tau.
         old = self.layer.before.take(nodes.node)
         rounds = [self._rounds(nodes, i) % int(proof.o[i]) for i in self.added]
         sizes = [proof.bases[self.tau], *proof.o[self.added].tolist(), *[2] * len(self.tracked)]

@@ -89,10 +89,10 @@ class Deadlines(NamedTuple):
         end, first_token = later(limits.latest(o)), later(limits.first_token)
         late = (a + own > end) | (a + first > first_token)
         late |= a + own - first > later(limits.decode(o))
-        # ``waits``: whether a request can begin after the horizon, where prices are 0, and still
-        # complete by its deadline. Such a request pays at most for the round of its first token,
-        # because this token may have an earlier deadline. If a start after the horizon meets the
-        # deadline of the first token too, the request pays nothing.
+        # ``waits``: whether all rounds of a request fit between the horizon, after which prices are
+        # 0, and its deadline. Such a request pays nothing, unless its first token is due earlier.
+        # Then it pays only for one round in time for this token, and runs the others after the
+        # horizon.
         free = np.maximum(a, horizon)
         waits = end >= free + own
         paid_late = np.where(waits & (first_token >= free + first), 0.0, np.nan)

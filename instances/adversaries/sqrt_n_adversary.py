@@ -85,7 +85,10 @@ class SqrtNAdversary:
         return released
 
     def observe(self, observation: Observation) -> None:
-        """Set the arrival time r when the policy starts the long request; unset it on eviction."""
+        """Set r, the arrival time of the short requests, when the policy starts the long request.
+
+        If the policy evicts the long request, r is unset.
+        """
         if self._is_over:
             return
         begun = observation.round_index

@@ -96,7 +96,7 @@ class Format(NamedTuple):
     note: str | None = None
 
     def seconds(self, role: str) -> float:
-        """Return the length of the unit of a role of durations, in seconds."""
+        """Return the unit of the column with this role, a duration, in seconds: 0.001 for ms."""
         return float(10 ** -DIGITS_OF[self.units.get(role, SECONDS)])
 
     def missing(self, records: Sequence[dict[str, Any]]) -> list[str]:

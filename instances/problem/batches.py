@@ -75,7 +75,7 @@ class BatchStretch:
         return self.memory + self.growth * np.arange(self.rounds, dtype=np.float64)
 
     def batch_memory(self) -> FloatArray:
-        """Return the KV tokens of requests that do not pause in each round, shape (rounds,)."""
+        """Return, for each round, the KV tokens of requests not paused in it, shape (rounds,)."""
         return self.resident() - self.held_memory
 
 

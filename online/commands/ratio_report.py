@@ -101,7 +101,7 @@ class Report:
             "Preemption is free for policies too, unless they process tokens again": keeps,
             "Ratios to two optima do not compare: the preemptive optimum is less": has_two,
             "--preemption keep divides all costs by the preemptive optimum": has_two,
-            "No ratio for runs that preempt or pause: use --preemption keep without records": lost,
+            "Runs that preempt or pause need --preemption keep, and no --optimum records": lost,
         }
         return [*(note for note, applies in own.items() if applies), *self.notes]
 

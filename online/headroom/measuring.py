@@ -37,7 +37,7 @@ SAMPLES = (1000, 100, 10, 1)
 """Numbers of first requests on which today's policy may be timed. Time decides which is used."""
 
 PATIENCE = 2.0
-"""Least time limit of a policy's simulation, as a multiple of that of today's policy."""
+"""A policy may be simulated at least this many times as long as today's policy took."""
 
 SHORT_RUN = 1.0
 """If a simulation takes at most these seconds, simulations run without worker processes."""

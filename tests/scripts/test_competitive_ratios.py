@@ -139,7 +139,7 @@ def test_every_number_says_which_optimum_it_is_of(
     ]
     assert all(float(row["ratio_lower"]) >= 1 for row in rows(tmp_path))
     on_time = ok(f"competitive_ratios pair.json {engine} --slo latency=9 {option}")
-    assert ("pause: use --preemption keep without records" in on_time) == (not option)
+    assert ("pause need --preemption keep, and no --optimum records" in on_time) == (not option)
     assert ("2 2 1.0000" in words(on_time)) == bool(option)
 
 
