@@ -183,7 +183,7 @@ class RoundLengthPrices:
             ("cell", is_power, "it must be a power of two"),
             ("price", are_prices, "every price must be finite and >= 0"),
             ("gamma", self._are_parts(self.gamma), "each cell must have one number from 0 to 1"),
-            ("participation", are_shares, "use shares in [0, 1], and whole levels in priced cells"),
+            ("participation", are_shares, "use shares 0 to 1, whole levels in priced cells"),
         ):
             if not holds:
                 rule = f"is not allowed: {rule}"
