@@ -90,7 +90,7 @@ def close_preemptive(interval: Interval, search: Search) -> None:
         return not bounds.are_final
 
     def has_time() -> bool:
-        return keys.keys.cycle < CYCLES or interval.clock.limit_left() is not None
+        return keys.search.cycle < CYCLES or interval.clock.limit_left() is not None
 
     anneal = Part(schedules.advance, "heuristics")
     if fits:

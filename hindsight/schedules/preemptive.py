@@ -22,13 +22,13 @@ class PreemptiveKeys:
 
     Attributes
     ----------
-    keys : KeySearch
+    search : KeySearch
         The search in seconds.
     """
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self._instance = instance
-        self.keys = KeySearch(Workload.from_instance(instance, AffineTime(1.0)), seed)
+        self.search = KeySearch(Workload.from_instance(instance, AffineTime(1.0)), seed)
 
     def improve(self, should_stop: Callable[[], bool]) -> Iterator[Any]:
         """Run one annealing, and yield each better schedule, in rounds.
@@ -36,16 +36,16 @@ class PreemptiveKeys:
         Before the first annealing, `KeySearch.open` builds first schedules, and the best of them is
         yielded. Stop once ``should_stop`` returns True.
         """
-        last = self.keys.cycle
+        last = self.search.cycle
         if not last:
-            self.keys.open(should_stop)
+            self.search.open(should_stop)
             yield self.schedule()
-        for _ in self.keys.anneal(lambda: self.keys.cycle > last or should_stop()):
+        for _ in self.search.anneal(lambda: self.search.cycle > last or should_stop()):
             yield self.schedule()
 
     def schedule(self) -> Any:
         """Return the best schedule so far, in rounds."""
-        instance, found = self._instance, self.keys.schedule()
+        instance, found = self._instance, self.search.schedule()
         # ``found`` is a schedule of a workload, whose requests are in order of arrival. ``order``
         # has the index of each of them in the instance.
         order, assignment = instance.order_of_arrival, np.zeros(len(instance), dtype=np.int64)
