@@ -15,6 +15,9 @@ from online.policy_interface.specs import PolicySpec
 PARAMETERS = {"enable_prefix_caching": "prefix_caching", "async_scheduling": "asynchronous"}
 """Names of policy parameters by name of the engine setting, if the two names differ."""
 
+NOTES = {("prefix_caching", True): " (a preempted request finds its own blocks)"}
+"""What an assumed setting means, by parameter and value."""
+
 
 def stated_memory(settings: Mapping[str, Any]) -> tuple[MemoryRule | None, int | None]:
     """Return the memory rule and M (tokens) that follow from an engine's settings.
@@ -56,8 +59,8 @@ def settings_facts(stated: Mapping[str, Any], engine: PolicySpec, rule: str = ""
     of the memory rule if the log does not state one, and else empty.
     """
     known = {} if engine.given is not None else _parameters(engine.name)
-    left = ", ".join(f"{key}={value}" for key, value in known.items() if key not in engine.params)
-    left = left.replace("caching=True", "caching=True (a preempted request finds its own blocks)")
+    defaults = (pair for pair in known.items() if pair[0] not in engine.params)
+    left = ", ".join(f"{pair[0]}={pair[1]}{NOTES.get(pair, '')}" for pair in defaults)
     assumed = f"{left} (--today '{engine.name}(...)')" if left else ""
     if rule:
         assumed = "; ".join(filter(None, [assumed, f"memory in {rule} (--rule)"]))
