@@ -17,11 +17,11 @@ from hindsight.outcomes.result import Progress, Relaxation
 from hindsight.runtime.search import Search, refuse
 from hindsight.schedules.lists import best_list_schedule
 from hindsight.solving import solve_directly
-from instances import Instance, InvalidValueError, Workload
+from instances import Instance, Workload
 from instances.problem.memory_translation import pooled
 from instances.problem.workload import as_problem
 from instances.progress import shows_progress
-from instances.validation import as_number
+from instances.validation import as_choice, as_number
 
 from .prices.tokens import PriceBound, PricedCosts, price_bound, round_prices
 from .rounds.token_relaxation import TokenRelaxation
@@ -133,9 +133,7 @@ def relax_until(
         reason = "requires an Instance, in rounds"
         refuse(reason, method=method != "auto", tolerance=tolerance is not None)
         return solve_directly(Problem(instance, preemption="keep"), search, anneal=False)
-    if method not in get_args(Method):
-        known = ", ".join(get_args(Method))
-        raise InvalidValueError(None, "method", method, f"is not one of {known}")
+    as_choice(method, None, "method", get_args(Method))
     given, instance = instance, pooled(instance)
     asked = TOLERANCE if tolerance is None else as_number(tolerance, None, "tolerance", above=0)
     found = None
@@ -160,10 +158,9 @@ def _fits(instance: Instance) -> bool:
     """
     # The volume of a request is the sum over its rounds of the tokens that it holds. Add the
     # volumes as Python integers, because their sum may not fit into 64 bits.
-    served = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
+    served: int = -(-sum(instance.volumes.tolist()) // instance.memory_limit)
     rounds = int(instance.arrival_times.max()) + max(served, int(instance.output_lengths.max()))
-    fits: bool = count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
-    return fits
+    return count_starts(instance, rounds) + rounds <= LARGEST_RELAXATION
 
 
 def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:

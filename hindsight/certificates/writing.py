@@ -35,18 +35,11 @@ from hindsight.prices.round_lengths import SecondsProof
 from hindsight.prices.tokens import round_prices
 from hindsight.prices.volume import fill_by_volume, filling_prices
 from hindsight.runtime.clock import Clock
-from instances import (
-    FleetSchedule,
-    Instance,
-    InvalidTypeError,
-    InvalidValueError,
-    PreemptiveSchedule,
-    Schedule,
-    Workload,
-)
+from instances import FleetSchedule, Instance, PreemptiveSchedule, Schedule, Workload
 from instances.arrays import FloatArray
 from instances.batch_time import AffineTime, TiledTime
 from instances.batch_time.presets import batch_time_document
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.files import write_atomically
 from instances.problem.memory_translation import pooled, relaxed
 from instances.problem.schedule import TimedSchedule
@@ -112,9 +105,8 @@ def make_certificate(
         The batch time of a `SecondsSchedule` is neither an `AffineTime` nor a `TiledTime`.
     """
     time_limit = as_time_limit(time_limit)
-    violations = schedule.violations()
-    if violations:
-        raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violations[0]}")
+    for violation in schedule.violations():
+        raise InvalidValueError(None, "schedule", schedule, f"is infeasible: {violation}")
     # In rounds, the bound of the certificate is on the preemptive optimum if the schedule is one
     # that may stop requests (on a fleet, if the schedule of some machine is).
     preemptive = any(isinstance(part, PreemptiveSchedule) for part in schedule.machines)
@@ -146,16 +138,13 @@ def _in_rounds(
     clock, states = _ProofClock(time_limit), None
     volume = round_prices(filling_prices(fill_by_volume(machine)), machine)
     for step in (volume, *(() if proof is None else proof.steps)):
-        clock.begin()
         part = step.to_part(fleet, preemptive=preemptive)
         states = part if part["kind"] == "state-prices" else states
-        with contextlib.suppress(SearchFailedError):
-            _take_best(document, part, clock)
+        _take_best(document, part, clock)
     if search and states is not None and document["lower_bound"] < document["upper_bound"]:
         budget = document["upper_bound"] - 1
         part = {**states, "kind": "state-search", "budget": budget, "kept": SEARCH_STATES}
-        with contextlib.suppress(SearchFailedError):
-            _take_best(document, part, clock)
+        _take_best(document, part, clock)
     return document
 
 
@@ -192,10 +181,6 @@ class _ProofClock(Clock):
 
     reserve = begun = 0.0
 
-    def begin(self) -> None:
-        """Start to measure the time of making and checking one proof."""
-        self.begun = self.seconds()
-
     def must_stop(self) -> bool:
         """Return whether the remaining time is too short for the final check of the certificate.
 
@@ -209,12 +194,13 @@ def _take_best(document: dict[str, Any], part: dict[str, Any], clock: _ProofCloc
     """Put a proof into a certificate if it proves a larger bound than the certificate claims.
 
     ``part`` is the proof, as JSON. ``document`` is the certificate, which then claims this bound.
-    A proof whose check exceeds the limits of the checker or the remaining time is not used.
+    A proof whose check fails, or exceeds the limits of the checker or the remaining time, is not
+    used.
     """
-    clock.begin()
+    clock.begun = clock.seconds()
     proof = read_proof({**document, "proof": part})
     proof.should_stop = clock.must_stop
-    with contextlib.suppress(CertificateTooLargeError):
+    with contextlib.suppress(CertificateTooLargeError, SearchFailedError):
         bound = proof.bound()
         if bound > document["lower_bound"]:
             # The final check of the certificate, when it is written, repeats this check of the

@@ -29,7 +29,7 @@ from instances.files import write_atomically
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled
 from instances.service_level import limits_of
-from instances.validation import as_integer
+from instances.validation import as_choice, as_integer
 
 from .horizon import proved_horizon
 from .program import Program, classes_of
@@ -75,14 +75,10 @@ class ModelSize(NamedTuple):
         """
         available = available_bytes()
         if self.bytes > available:
-            raise InvalidValueError(
-                None,
-                "formulation",
-                self.formulation,
-                f"is too large here: at least {self.rows:,} rows, {self.columns:,} columns, "
-                f"{self.non_zeros:,} non-zeros, about {self.bytes / 1e9:,.1f} GB of memory, "
-                f"and {available / 1e9:,.1f} GB are free",
-            )
+            reason = f"is too large here: at least {self.rows:,} rows, {self.columns:,} columns, "
+            reason += f"{self.non_zeros:,} non-zeros, about {self.bytes / 1e9:,.1f} GB of memory, "
+            reason += f"and {available / 1e9:,.1f} GB are free"
+            raise InvalidValueError(None, "formulation", self.formulation, reason)
 
 
 def model_size(
@@ -177,9 +173,7 @@ def build_model(
         raise InvalidTypeError(None, "instance", instance, "is not an Instance")
     if isinstance(Problem.checked(instance, goal).goal, Tail):
         raise InvalidValueError(None, "goal", goal, "needs several programs: use solve() instead")
-    if formulation not in FORMULATIONS:
-        known = ", ".join(FORMULATIONS)
-        raise InvalidValueError(None, "formulation", formulation, f"is not one of {known}")
+    as_choice(formulation, None, "formulation", FORMULATIONS)
     if path is not None and Path(path).suffix.lower() not in EXPORT_SUFFIXES:
         reason = f"does not end in {' or '.join(EXPORT_SUFFIXES)}"
         raise InvalidValueError(None, "path", str(path), reason)

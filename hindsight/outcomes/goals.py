@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
-from instances import InvalidValueError
 from instances.batch_time.exact import exact_seconds
 from instances.service_level import AnyLevel
-from instances.validation import as_fraction
+from instances.validation import as_choice, as_fraction
 
 Preemption = Literal["never", "keep", "recompute"]
 """Whether schedules may stop a request and resume it later, with its tokens kept or recomputed."""
@@ -51,8 +50,7 @@ class OnTime:
     late: Late = "drop"
 
     def __post_init__(self) -> None:
-        if self.late not in get_args(Late):
-            raise InvalidValueError("OnTime", "late", self.late, "is not one of drop, serve")
+        as_choice(self.late, "OnTime", "late", get_args(Late))
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,7 @@ class Tail:
 
     def __post_init__(self) -> None:
         as_fraction(self.quantile, "Tail", "quantile", above=0, maximum=1)
-        if self.of not in get_args(TailOf):
-            known = ", ".join(get_args(TailOf))
-            raise InvalidValueError("Tail", "of", self.of, f"is not one of {known}")
+        as_choice(self.of, "Tail", "of", get_args(TailOf))
 
 
 Goal: TypeAlias = Literal["latency", "makespan"] | OnTime | Tail

@@ -185,9 +185,8 @@ class Interval:
         cost = self.problem.cost(schedule, served)
         if cost >= self._cost and self.schedule is not None:
             return
-        violations = schedule.violations()
-        if violations:
-            raise ScheduleCheckError(f"a schedule is infeasible: {violations[0]}")
+        for violation in schedule.violations():
+            raise ScheduleCheckError(f"a schedule is infeasible: {violation}")
         self.schedule, self._cost, self._exact = schedule, cost, None
         self.served = np.arange(len(self.source)) if served is None else served
         self._check("the best schedule")
@@ -346,10 +345,9 @@ class Interval:
             The lower bound exceeds the upper bound.
         """
         if self.schedule is not None and self._may_meet and self.lower_bound > self.upper_bound:
-            raise ScheduleCheckError(
-                f"{news} contradicts another bound: no schedule costs less than "
-                f"{self.lower_bound}, but a feasible one costs {self.upper_bound}"
-            )
+            lower, upper = self.lower_bound, self.upper_bound
+            reason = f"no schedule costs less than {lower}, but a feasible one costs {upper}"
+            raise ScheduleCheckError(f"{news} contradicts another bound: {reason}")
         if self.is_close:
             self.clock.interrupt()
         if self._has_interval:

@@ -13,20 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from instances import (
-    FleetSchedule,
-    Instance,
-    InvalidTypeError,
-    InvalidValueError,
-    PreemptiveSchedule,
-    Schedule,
-    SecondsSchedule,
-    Workload,
-)
+from instances import FleetSchedule, Instance, PreemptiveSchedule, Schedule, SecondsSchedule
 from instances.arrays import IntArray
+from instances.errors import InvalidTypeError, InvalidValueError
 from instances.problem.memory_rule import TOKENS
 from instances.problem.memory_translation import pooled
-from instances.problem.workload import as_problem
+from instances.problem.workload import Workload, as_problem
 from instances.service_level import Limits, limits_of
 
 from .goals import Goal, OnTime, Preemption, Tail
@@ -138,14 +130,14 @@ class Problem:
         return limits_of(self.goal.level, len(self.source))
 
     @property
-    def part_kind(self) -> type:
-        """Return the class that the schedule of a single replica must have.
+    def part_kinds(self) -> tuple[type, ...]:
+        """Return the classes that the schedule of a single replica may have.
 
-        It is `SecondsSchedule`, `Schedule` or, with preemption in rounds, `PreemptiveSchedule`.
+        With preemption in rounds it may also be a `Schedule`, which stops no request.
         """
         if self.in_seconds:
-            return SecondsSchedule
-        return Schedule if self.preemption == "never" else PreemptiveSchedule
+            return (SecondsSchedule,)
+        return (Schedule,) if self.preemption == "never" else (PreemptiveSchedule, Schedule)
 
     def as_own(self, schedule: Any) -> Any:
         """Convert a schedule without preemption to a `PreemptiveSchedule` if the problem needs it.
@@ -197,25 +189,20 @@ class Problem:
             ``start`` belongs to other requests, or is infeasible. Or it keeps the tokens of stopped
             requests although the problem has ``preemption="recompute"``.
         """
-        kinds = [self.part_kind]
-        if self.part_kind is PreemptiveSchedule:
-            kinds.append(Schedule)
         # A fleet schedule has one part for each replica. The part is None if the replica has no
         # requests.
         parts = [one for one in getattr(start, "parts", [start]) if one is not None]
+        are_known = all(isinstance(one, self.part_kinds) for one in parts)
         is_fleet = self.source.replicas > 1
-        if isinstance(start, FleetSchedule) != is_fleet or not all(
-            isinstance(one, tuple(kinds)) for one in parts
-        ):
-            names = " or ".join(kind.__name__ for kind in kinds)
+        if isinstance(start, FleetSchedule) != is_fleet or not are_known:
+            names = " or ".join(kind.__name__ for kind in self.part_kinds)
             reason = f"is not a {'FleetSchedule of parts of type ' if is_fleet else ''}{names}"
             raise InvalidTypeError(None, "start", start, reason)
         if start.problem is not self.source and not self.source.matches(start.problem):
             other = "another workload or batch time" if self.in_seconds else "another instance"
             raise InvalidValueError(None, "start", start, f"belongs to {other}")
-        violations = start.violations()
-        if violations:
-            raise InvalidValueError(None, "start", start, f"is infeasible: {violations[0]}")
+        for violation in start.violations():
+            raise InvalidValueError(None, "start", start, f"is infeasible: {violation}")
         if self.preemption == "recompute" and start.keeps_tokens:
             reason = "keeps tokens that preemption='recompute' processes again"
             raise InvalidValueError(None, "start", start, reason)
