@@ -181,14 +181,8 @@ def _relax_by_rows(instance: Instance, search: Search) -> Relaxation:
             raise SolverError(f"the linear program would have {count} {reason}")
         starts = all_starts(instance, rounds)
         program = Program(starts, relax=True, differences=True)
-        interior = len(program.epochs) >= INTERIOR_POINT_FROM
-        result = solve_linear(
-            program.linear,
-            time_limit=clock.limit_left(),
-            threads=search.threads,
-            method="ipm" if interior else "simplex",
-            should_stop=clock.must_stop,
-        )
+        method = "ipm" if len(program.epochs) >= INTERIOR_POINT_FROM else "simplex"
+        result = solve_linear(program.linear, method=method, **search.solver_options())
         values, objective, costs = result.values, result.objective, result.reduced_costs
         if result.termination != "optimal" or values is None or objective is None or costs is None:
             raise SolverError(f"HiGHS found no optimum of the relaxation: {result.termination}")

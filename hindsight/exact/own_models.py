@@ -104,8 +104,8 @@ def solve_model(
     built_of: Any = getattr(model, "built_of", None)
     if built_of is None:
         raise refused("must be made by build_model for total latency or the makespan")
-    (instance, goal, program), clock = built_of, search.clock
-    with clock.listening():
+    instance, goal, program = built_of
+    with search.clock.listening():
         linear, columns = described(lambda: compile_model(model), str(model.name), "model")
         known = {label: place for place, label in enumerate(columns)}
         places = [known.get(label, -1) for label in program.labels()[0]]
@@ -117,8 +117,7 @@ def solve_model(
         costs[places] = program.linear.costs
         if not np.array_equal(costs, linear.costs) or program.linear.offset != linear.offset:
             raise refused("must keep the objective that build_model gave it")
-        options: Any = {"threads": threads, "seed": seed, "should_stop": clock.must_stop}
-        result = solve_linear(linear, time_limit=clock.limit_left(), **options)
+        result = solve_linear(linear, **search.solver_options())
     if result.termination == "infeasible":
         return ModelResult(None, None, None, "infeasible")
     lower = None if result.bound is None else max(0, math.ceil(result.bound - BOUND_TOLERANCE))

@@ -157,9 +157,8 @@ class Program:
         self._spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         self._first = np.array([own[0] for own in self.classes])
         first = self._first[self.owners]
-        self._prompts, self._outputs = (
-            column[first] for column in (instance.prompt_lengths, instance.output_lengths)
-        )
+        self._prompts = instance.prompt_lengths[first]
+        self._outputs = instance.output_lengths[first]
         upper = np.concatenate(allowed)
         if not relax:
             rule = instance.memory_rule
@@ -185,10 +184,8 @@ class Program:
         self._others, self._row_keys = list(others), [row[:2] for row in rows]
         is_busy = np.repeat([name == "busy" for name in others], starts.horizon).astype(bool)
         blocks = [[parts.get(name) for name in ("x", *others)] for _, _, parts, _, _ in rows]
-        lower, most = (
-            np.concatenate([np.full(len(keys), two[side], float) for _, keys, _, *two in rows])
-            for side in (0, 1)
-        )
+        lower = np.concatenate([np.full(len(keys), low, float) for _, keys, _, low, _ in rows])
+        most = np.concatenate([np.full(len(keys), high, float) for _, keys, _, _, high in rows])
         self.linear = LinearModel(
             costs=np.append(costs, is_busy).astype(np.float64),
             offset=offset,
@@ -297,11 +294,8 @@ class Program:
         index of its first request to arrive.
         """
         columns = [("x", self._keys()), *((name, self._rounds) for name in self._others)]
-        one, two = (
-            [(name, key) for name, keys in part for key in keys]
-            for part in (columns, self._row_keys)
-        )
-        return one, two
+        variables = [(name, key) for name, keys in columns for key in keys]
+        return variables, [(name, key) for name, keys in self._row_keys for key in keys]
 
     def point(self, schedule: Schedule | FleetSchedule) -> FloatArray:
         """Return the values of the variables X[c, t] for a schedule, shape (variables,).

@@ -183,12 +183,8 @@ class Result:
         return self._ends(certified=True)[0]
 
     def _ends(self, *, certified: bool) -> tuple[Any, Any]:
-        values = [
-            one.value
-            for one in self.bounds.values()
-            if not one.claimed and (one.certified or not certified)
-        ]
-        bound = max(values, default=0)
+        proved = [one for one in self.bounds.values() if not one.claimed]
+        bound = max((one.value for one in proved if one.certified or not certified), default=0)
         if isinstance(self.goal, OnTime):
             count = len(self.problem)
             return count - self.cost, count - bound

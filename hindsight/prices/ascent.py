@@ -260,13 +260,7 @@ def _climb_by_curvature(dual: Dual, last: list[FloatArray], stage: Stage, report
     # "maxcor" is the number of previous steps from which L-BFGS-B estimates the curvature.
     options: dict[str, float] = {"maxiter": stage.steps, "maxfun": 20 * stage.steps, "maxcor": 20}
     options |= {"ftol": stage.tolerance, "gtol": 0.0}
-    bounds = [(0.0, None)] * last[0].size
+    box = [(0.0, None)] * last[0].size
     minimize(
-        descent,
-        last[0],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        callback=accept,
-        options=options,
+        descent, last[0], jac=True, method="L-BFGS-B", bounds=box, callback=accept, options=options
     )

@@ -52,11 +52,8 @@ def own_seconds(
     s + k tokens. It processes the s tokens of its prompt in round 1, and one token in every other
     round. ``prompt`` and ``output`` have s and o of each request, shape (n,).
     """
-    return (
-        output * overhead
-        + token * (prompt + output - 1)
-        + held * (output * prompt + output * (output + 1) / 2)
-    )
+    volume = output * prompt + output * (output + 1) / 2
+    return output * overhead + token * (prompt + output - 1) + held * volume
 
 
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:

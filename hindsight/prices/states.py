@@ -160,10 +160,12 @@ class StatePrices(Proof):
 
     def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
         """Return these prices as the object ``"proof"`` of a JSON certificate (`Proof.to_part`)."""
-        m, r = _states_of(instance)
-        states = np.column_stack([m, r]).tolist()
-        prices = _up_to_the_last(self.prices[:, m, r]).tolist()
-        return {"kind": "state-prices", "scale": self.scale, "states": states, "prices": prices}
+        s, o, _, limit = instance.alone().columns
+        m, r = np.nonzero(state_copies(s, o, limit))
+        prices = self.prices[:, m, r]
+        epochs = int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1
+        part = {"states": np.column_stack([m, r]).tolist(), "prices": prices[:epochs].tolist()}
+        return {"kind": "state-prices", "scale": self.scale, **part}
 
     def check_shape(self, instance: Instance) -> None:
         """Raise InvalidValueError unless prices are >= 0 and have shape (T, M + 1, M + 1).
@@ -248,10 +250,7 @@ class PathPrices(Proof):
 
     def to_part(self, instance: Instance, *, preemptive: bool = False) -> dict[str, Any]:
         """Return this proof as the object ``"proof"`` of a JSON certificate (`Proof.to_part`)."""
-        table = self.prices.prices
-        lengths = (instance.prompt_lengths, instance.output_lengths, instance.arrival_times)
-        m, r = _states_of(instance)
-        least = start_values(table, *lengths)[1][:, 0]
+        least = start_values(self.prices.prices, *instance.alone().columns[:3])[1][:, 0]
 
         stages: list[dict[str, Any]] = []
         followed = np.zeros(len(instance), dtype=np.bool_)
@@ -263,14 +262,8 @@ class PathPrices(Proof):
             told_apart = {"followed": list(stage.followed), "tracked": list(stage.tracked)}
             stages.append({**prices, **told_apart})
             followed[list(stage.followed)] = True
-        return {
-            "kind": "path-search",
-            "scale": self.prices.scale,
-            "states": np.column_stack([m, r]).tolist(),
-            "prices": _up_to_the_last(table[:, m, r]).tolist(),
-            "limit": self.limit,
-            "stages": stages,
-        }
+        part = {"kind": "path-search", "limit": self.limit, "stages": stages}
+        return {**self.prices.to_part(instance), **part}
 
     def check_shape(self, instance: Instance) -> None:
         """Raise InvalidValueError unless prices of states are >= 0, of shape (T, M + 1, M + 1).
@@ -279,14 +272,3 @@ class PathPrices(Proof):
         may be any number.
         """
         self.prices.check_shape(instance)
-
-
-def _states_of(instance: Instance) -> tuple[IntArray, ...]:
-    """Return all states of requests, as an array of tokens used and an array of rounds to go."""
-    s, o, _, limit = instance.alone().columns
-    return np.nonzero(state_copies(s, o, limit))
-
-
-def _up_to_the_last(prices: IntArray) -> IntArray:
-    """Return the rows of ``prices`` (prices at each epoch) up to the last nonzero row."""
-    return prices[: int(np.max(np.flatnonzero(prices.any(axis=1)), initial=-1)) + 1]

@@ -231,9 +231,8 @@ def useful_starts(
     denominator = bound.prices.denominator
     slack = denominator * upper_bound - bound.scaled_value
     if slack < 0:
-        raise InvalidValueError(
-            None, "upper_bound", upper_bound, f"is below the proved lower bound {bound.bound}"
-        )
+        reason = f"is below the proved lower bound {bound.bound}"
+        raise InvalidValueError(None, "upper_bound", upper_bound, reason)
     costs = PricedCosts(instance, bound.prices)
     allowed: list[IntArray] = []
     for index in range(len(instance)):

@@ -228,9 +228,8 @@ def transportation_bound(instance: Instance) -> int:
     rounds = _rounds(moved)
     arcs = len(moved) * rounds - sum(moved.arrival_times.tolist()) + rounds
     if arcs > LARGEST_NETWORK:
-        raise InvalidValueError(
-            None, "arcs", arcs, f"must be at most {LARGEST_NETWORK}: use mean_busy_time_bound"
-        )
+        reason = f"must be at most {LARGEST_NETWORK}: use mean_busy_time_bound"
+        raise InvalidValueError(None, "arcs", arcs, reason)
     total = cheapest_flow(moved)
     for request in moved:
         mean = Fraction(_moment(request), request.volume)

@@ -390,9 +390,8 @@ class _Late:
             # round with a price. At the last of these starts and at all later ones, the request
             # runs only in rounds without a price, so they have the same priced cost.
             costs.append(own[np.minimum(np.arange(final - arrival + 1), len(own) - 1)])
-        return cls(
-            prices.denominator, instance.memory_limit * sum(prices.numerators.tolist()), costs
-        )
+        paid = instance.memory_limit * sum(prices.numerators.tolist())
+        return cls(prices.denominator, paid, costs)
 
     @classmethod
     def by_states(cls, instance: Instance, ascent: StateAscent, last: IntArray) -> _Late:

@@ -210,13 +210,7 @@ def close_makespan(interval: Interval, search: Search) -> None:
         program = Program(starts)
         # The integer program only decides whether a schedule exists, so set its objective to 0.
         linear = replace(program.linear, costs=np.zeros_like(program.linear.costs), offset=0.0)
-        result = solve_linear(
-            linear,
-            time_limit=interval.clock.limit_left(),
-            threads=search.threads,
-            seed=search.seed,
-            should_stop=interval.clock.must_stop,
-        )
+        result = solve_linear(linear, **search.solver_options())
         if result.values is not None:
             interval.offer(program.schedule(result.values))
         elif result.termination == "infeasible":

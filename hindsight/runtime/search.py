@@ -97,6 +97,11 @@ class Search:
         """Return `threads`, or the number of available cores if `threads` is None."""
         return self.threads or available_cores()
 
+    def solver_options(self) -> dict[str, Any]:
+        """Return options of `hindsight.exact.highs.solve_linear`, with the time that is left."""
+        limits = {"time_limit": self.clock.limit_left(), "should_stop": self.clock.must_stop}
+        return {"threads": self.threads, "seed": self.seed, **limits}
+
     def report(self, news: Any) -> None:
         """Call the ``progress`` callback with the report ``news``, if the user gave a callback.
 

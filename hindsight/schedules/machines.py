@@ -136,9 +136,8 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
             d2 = max(0.0, (lasts(middle, most) - lasts(middle, middle)) / (most - middle))
         seconds = np.interp(tokens, places, empty - d2 * places)
     if not (seconds.min() > 0 and seconds.max() < LONGEST_ROUND and d2 < LONGEST_ROUND):
-        raise InvalidValueError(
-            "batch time", "durations", seconds, f"must all be above 0 and below {LONGEST_ROUND:g}"
-        )
+        reason = f"must all be above 0 and below {LONGEST_ROUND:g}"
+        raise InvalidValueError("batch time", "durations", seconds, reason)
     return seconds, d2
 
 
