@@ -82,24 +82,19 @@ def check_certificate(document: Mapping[str, Any]) -> Verdict:
         return check_seconds(document)
     instance = read_instance(document["instance"])
     upper = total_latency(instance, document)
-    if whole(document["upper_bound"], "upper_bound") != upper:
-        raise CertificateError(
-            f"upper_bound is {document['upper_bound']}, but the schedule's total latency is {upper}"
-        )
+    stated = whole(document["upper_bound"], "upper_bound")
+    reason = f"upper_bound is {stated}, but the schedule's total latency is {upper}"
+    demand(stated == upper, reason, CertificateError)
     claim = whole(document["lower_bound"], "lower_bound")
     proof = read_proof(document, instance)
-    if proof.preemptive != preemptive:
-        raise CertificateError(
-            f"proof: {proof.kind} is for another optimum (preemptive or not) than the {schedule}"
-        )
+    reason = f"proof: {proof.kind} is for another optimum (preemptive or not) than the {schedule}"
+    demand(proof.preemptive == preemptive, reason, CertificateError)
     proof.schedule_cost = upper
     proved = proof.bound()
-    if proved < claim:
-        raise CertificateError(
-            f"lower_bound is {claim}, but the proof proves no more than {proved}"
-        )
-    if claim > upper:
-        raise CertificateError(f"lower_bound {claim} exceeds the schedule's total latency {upper}")
+    reason = f"lower_bound is {claim}, but the proof proves no more than {proved}"
+    demand(claim <= proved, reason, CertificateError)
+    reason = f"lower_bound {claim} exceeds the schedule's total latency {upper}"
+    demand(claim <= upper, reason, CertificateError)
     sizes, given = (len(instance.rows), proof.leaves), instance.given
     facts: Any = given.digest, preemptive, given.memory_rule.told, None, given.replicas
     return Verdict(claim, upper, proof.kind, *sizes, *facts)

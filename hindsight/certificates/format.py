@@ -129,10 +129,12 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
-def demand(holds: bool, reason: str) -> None:
-    """Raise MalformedCertificateError with the message ``reason`` if ``holds`` is false."""
+def demand(
+    holds: bool, reason: str, error: type[CertificateError] = MalformedCertificateError
+) -> None:
+    """Raise ``error`` with the message ``reason`` if ``holds`` is false."""
     if not holds:
-        raise MalformedCertificateError(reason)
+        raise error(reason)
 
 
 def refuse_above(most: float, value: float, reason: str) -> None:

@@ -193,8 +193,7 @@ class _Sets:
         if new:
             self.rows = np.concatenate([self.rows, new])
         refuse_above(limits.LARGEST_AXIS, self.rows.size, TOO_MANY)
-        more: Ints = after[numbers]
-        return more
+        return after.take(numbers)
 
 
 class Building:

@@ -125,12 +125,8 @@ def read_problem(part: Any, make: Callable[..., Problem], optional: Sequence[str
     listed = enumerate(form.list_of(part["requests"], "requests"))
     rows = [form.list_of(row, f"request {position}", 3) for position, row in listed]
     form.demand(len(rows) > 0, "there are no requests")
-    arrivals, prompts, outputs = zip(*rows, strict=True)
-    given: dict[str, Any] = {
-        "arrival_times": arrivals,
-        "prompt_lengths": prompts,
-        "output_lengths": outputs,
-    }
+    columns = ("arrival_times", "prompt_lengths", "output_lengths")
+    given: dict[str, Any] = dict(zip(columns, zip(*rows, strict=True), strict=True))
     for name, minimum in (("memory_limit", 1), ("replicas", 2)):
         if name in part:
             given[name] = form.whole(part[name], name, minimum)
@@ -141,10 +137,8 @@ def read_problem(part: Any, make: Callable[..., Problem], optional: Sequence[str
     except (ValueError, TypeError) as error:
         raise form.MalformedCertificateError(f"instance: {error}") from error
     form.demand(type(part["digest"]) is str, f"digest: {form.shown(part['digest'])} is not a text")
-    if part["digest"] != problem.digest:
-        raise form.CertificateError(
-            "digest does not belong to these requests and this memory_limit"
-        )
+    reason = "digest does not belong to these requests and this memory_limit"
+    form.demand(part["digest"] == problem.digest, reason, form.CertificateError)
     return problem
 
 
@@ -195,10 +189,8 @@ def total_latency(instance: Rows, document: Mapping[str, Any]) -> int:
             piece = (first - 1, last, instance.stored[i] + produced)
             pieces.setdefault(assignment[i], []).append(piece)
             produced, previous = produced + last - first + 1, last
-        if produced != output:
-            raise form.CertificateError(
-                f"{where}: request {i} runs {produced} rounds, not {output}"
-            )
+        reason = f"{where}: request {i} runs {produced} rounds, not {output}"
+        form.demand(produced == output, reason, form.CertificateError)
         total += instance.weights[i] * (previous - arrival)
     for replica, on_replica in sorted(pieces.items()):
         place = where if instance.given.replicas == 1 else f"{where}: replica {replica}"

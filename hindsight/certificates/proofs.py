@@ -246,9 +246,8 @@ class _PathProof(Proof):
                 later[:-1] = later[1:] + price(s + k + 1)
                 later[-1] = self.scale * (T + o - k)
                 later = np.minimum.accumulate(later[::-1])[::-1]
-            total += sum(
-                int(later[a]) - self.scale * a if a < T else self.scale * o for a in arrivals
-            )
+            waits = (int(later[a]) - self.scale * a if a < T else self.scale * o for a in arrivals)
+            total += sum(waits)
         return total
 
 
@@ -286,11 +285,9 @@ class PreemptiveProof(_PathProof):
         columns = np.array(rows, dtype=np.int64).reshape(len(rows), len(levels)).T
         by_level = dict(zip(levels, columns, strict=True))
         paid = self._least_payments(len(rows), lambda m: by_level.get(m, 0))
-        heaviest = sum(
-            self._heaviest_set(r, [(m, q) for m, q in zip(levels, row, strict=True) if q])
-            for r, row in enumerate(rows, 1)
-        )
-        return self._rounded_up(paid - heaviest)
+        for r, row in enumerate(rows, 1):
+            paid -= self._heaviest_set(r, [(m, q) for m, q in zip(levels, row, strict=True) if q])
+        return self._rounded_up(paid)
 
     def _heaviest_set(self, r: int, priced: list[tuple[int, int]]) -> int:
         """Return the largest total price of requests that fit into memory together in round r.

@@ -174,9 +174,8 @@ class SearchProof(StateProof):
         number of partial schedules that will be stored but are not counted yet.
         """
         if self.leaves + further > self.most_kept:
-            raise SearchFailedError(
-                f'"kept" is too low: the search needs more than {self.most_kept} partial schedules'
-            )
+            reason = f"the search needs more than {self.most_kept} partial schedules"
+            raise SearchFailedError(f'"kept" is too low: {reason}')
 
     def _at(self, costs: Ints, i: int, t: int) -> int:
         """Return the entry of ``costs`` for request i and start t, which may exceed T.
@@ -266,13 +265,8 @@ class SearchProof(StateProof):
                 self.spend(PLAIN * self._rounds(profile))
                 if (self.full - profile) & self.highest != self.highest:
                     continue
-                child = _State(
-                    part.started | 1 << i,
-                    profile,
-                    part.latency + epoch + o - a,
-                    bound,
-                    (*part.running, (i, epoch)),
-                )
+                started, running = part.started | 1 << i, (*part.running, (i, epoch))
+                child = _State(started, profile, part.latency + epoch + o - a, bound, running)
                 pending.append((position + 1, child, rises - rise[i]))
         return layer
 
