@@ -46,11 +46,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "prices.volume": ("transportation_bound",),
     "certificates.checking": ("check_certificate",),
-    "certificates.format": (
-        "CertificateError",
-        "MalformedCertificateError",
-        "read_certificate",
-    ),
+    "certificates.format": ("CertificateError", "MalformedCertificateError", "read_certificate"),
     "certificates.writing": ("make_certificate", "write_certificate"),
     "exact.own_models": ("solve_model",),
     "exact.pyomo_model": ("build_model",),

@@ -246,8 +246,8 @@ class _PathProof(Proof):
                 later[:-1] = later[1:] + price(s + k + 1)
                 later[-1] = self.scale * (T + o - k)
                 later = np.minimum.accumulate(later[::-1])[::-1]
-            waits = (int(later[a]) - self.scale * a if a < T else self.scale * o for a in arrivals)
-            total += sum(waits)
+            least = (int(later[a]) - self.scale * a if a < T else self.scale * o for a in arrivals)
+            total += sum(least)
         return total
 
 

@@ -219,8 +219,7 @@ def _subscribe(
             improved = event.callback_type == kinds.kCallbackMipImprovingSolution
             values = np.array(data.mip_solution) if improved else None
             objective = data.objective_function_value if improved else data.mip_primal_bound
-            bound = _finite(data.mip_dual_bound)
-            found = _finite(objective), bound, values, None
+            found = _finite(objective), _finite(data.mip_dual_bound), values, None
             callback(LinearResult("stopped", *found))
 
         solver.cbMipImprovingSolution += report

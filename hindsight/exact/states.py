@@ -239,12 +239,7 @@ class StateSearch:
         return layer
 
     def children(
-        self,
-        tau: int,
-        layer: Layer,
-        budget: int,
-        should_stop: Callable[[], bool] = never,
-        most: int = ANY,
+        self, tau: int, layer: Layer, budget: int, should_stop: Callable[[], bool], most: int
     ) -> Layer | SearchStatus:
         """Return the children of the states of an epoch, or the status with which the search ends.
 
@@ -260,9 +255,9 @@ class StateSearch:
             The states at epoch ``tau``.
         budget : int
             Largest total latency to search for, in rounds.
-        should_stop : Callable[[], bool], default never
+        should_stop : Callable[[], bool]
             Polled before a state if about `PATIENCE` children were built since the last poll.
-        most : int, default 2^40
+        most : int
             Largest number of children. If there are more, the status ``"states"`` is returned.
         """
         # Clear the hash table ``_table``: write 0 to the slots that the previous call of this

@@ -251,7 +251,7 @@ class StateAscent:
         -inf in most evaluations, see `VALUED_EVERY`. The gradient is that of a smooth lower bound
         on the dual function, at temperature ``heat`` (see `hindsight.prices.ascent.Evaluation`).
         """
-        least, mass = self._gibbs(self._by_state(x), heat)
+        least, mass = self._gibbs(np.ascontiguousarray(self._by_epoch(x).T), heat)
         has_value = self._count % VALUED_EVERY == 0
         value = -math.inf
         if has_value:
@@ -337,14 +337,6 @@ class StateAscent:
         Each `width` consecutive epochs (times between two rounds) share a row.
         """
         return np.repeat(shared, self.width, axis=0)[: self._epochs]
-
-    def _by_state(self, x: FloatArray) -> FloatArray:
-        """Convert prices ``x`` of shape (rows, states) to prices by epoch, shape (states, T).
-
-        Each row of ``x`` has the prices that `width` consecutive epochs (times between two rounds)
-        share.
-        """
-        return np.ascontiguousarray(self._by_epoch(x).T)
 
     def _mean(self, values: FloatArray) -> FloatArray:
         """Return the mean of the rows of ``values`` over each group of epochs that share prices.

@@ -183,8 +183,7 @@ def cost(schedule: Any, entry: LibraryEntry) -> Bound:
     if isinstance(schedule, SecondsSchedule):
         exact = exact_total_latency(schedule)
         return schedule.total_latency if exact is None else -rounded_down(-exact)
-    found: int = schedule.makespan if entry.goal == "makespan" else schedule.total_latency
-    return found
+    return int(schedule.makespan if entry.goal == "makespan" else schedule.total_latency)
 
 
 def closed_form_bound(entry: LibraryEntry) -> tuple[Bound, str]:

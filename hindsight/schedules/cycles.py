@@ -111,9 +111,8 @@ class RuinAndRecreate:
         # which are enough for most schedules. `place` doubles this number if needed.
         # ``_most_rounds`` is always enough: all requests can run one after another, or with
         # ``last``, none starts after its last allowed start.
-        self._most_rounds = int(arrival.max() + output.sum()) + 2
-        if last is not None:
-            self._most_rounds = int((last + output).max()) + 2
+        ends = arrival.max() + output.sum() if last is None else (last + output).max()
+        self._most_rounds = int(ends) + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
         # If requests may be left out, give the memory profiles more rounds: a request that finds no
         # start at which it ends within these rounds is left out, and the number of rounds is not
