@@ -332,7 +332,9 @@ def _advance(i: int, r: int, rounds: int, first: float, written: int, run: Run) 
     if done == 0 or run.last[i] != r:
         run.row[i] = written
         if written < len(table):
-            table[written] = i, r + 1, 0, ADVANCES, done, _tokens(i, r, run)
+            # Assigning the tuple to ``table[written]`` would take longer to compile.
+            row, own = table[written], _tokens(i, r, run)
+            row[0], row[1], row[2], row[3], row[4], row[5] = i, r + 1, 0, ADVANCES, done, own
         written += 1
     if run.row[i] < len(table):
         table[run.row[i], 2] += rounds
@@ -368,7 +370,8 @@ def _last(
     """
     machine, rounds = run.machine, 1
     tokens = stored = 0
-    for i in run.order[:running]:
+    for x in range(running):
+        i = run.order[x]
         tokens += _tokens(i, r, run)
         stored += machine.stored[i] + run.done[i] + 1
         span = min(span, machine.output[i] - run.done[i])
@@ -389,44 +392,47 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
     which it runs. The cost is the total latency in seconds, or the number of late requests. The
     simulation ends early, with an infinite cost, once the cost is certain to exceed ``bound``.
     """
-    machine, late = run.machine, run.late
-    active = position = r = written = steps_left = on_time = 0
-    t = total = 0.0
-    for i in members:
+    machine, late, size = run.machine, run.late, len(members)
+    active = running = rounds = position = r = written = steps_left = on_time = 0
+    t = first = total = 0.0
+    for x in range(size):
+        i = members[x]
         run.done[i], run.last[i] = 0, -1
         run.due[i] = machine.end[i] * LENIENT
         steps_left += machine.output[i]
         late[i] = 1
-    while active > 0 or position < members.size:
+    while True:
+        # Sort the requests that are not complete by their new ranks. Insertion sort is fast,
+        # because the order hardly changes. Then insert the requests that have arrived.
+        kept = x = 0
+        while x < active or (position < size and machine.arrival[members[position]] <= t):
+            if x < active:
+                i = run.order[x]
+                if x < running:
+                    written = _advance(i, r, rounds, first, written, run)
+                x += 1
+                if run.done[i] == machine.output[i]:
+                    late[i] = t > run.due[i]
+                    on_time += 1 - late[i]
+                    continue
+            else:
+                i = members[position]
+                position += 1
+                total += t - machine.arrival[i]
+            kept = _arrive(i, r + rounds, t, kept, run)
+        active = kept
+        r += rounds
+        least = total + machine.least * steps_left
+        if (position - active - on_time if machine.counts_late else least) > bound:
+            return math.inf, written
+        following = machine.arrival[members[position]] if position < size else math.inf
         if active == 0:
-            t = max(t, machine.arrival[members[position]])
-        while position < members.size and machine.arrival[members[position]] <= t:
-            total += t - machine.arrival[members[position]]
-            active = _arrive(members[position], r, t, active, run)
-            position += 1
-        following = machine.arrival[members[position]] if position < members.size else math.inf
-        if active == 0:
+            if position == size:
+                return (float(position - on_time) if machine.counts_late else total), written
+            rounds, t = 0, following
             continue
         running, span = _choose(r, t, active, run)
         rounds, first, end = _last(running, span, r, t, following, run)
         total += active * (end - t)
         steps_left -= running * rounds
         t = end
-        kept = 0
-        for x in range(active):
-            # Sort the requests that are not complete by their new ranks. Insertion sort is fast,
-            # because the order hardly changes.
-            i = run.order[x]
-            if x < running:
-                written = _advance(i, r, rounds, first, written, run)
-            if run.done[i] == machine.output[i]:
-                late[i] = t > run.due[i]
-                on_time += 1 - late[i]
-            else:
-                kept = _arrive(i, r + rounds, t, kept, run)
-        active = kept
-        r += rounds
-        least = total + machine.least * steps_left
-        if (position - active - on_time if machine.counts_late else least) > bound:
-            return math.inf, written
-    return (float(position - on_time) if machine.counts_late else total), written
