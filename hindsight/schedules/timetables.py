@@ -84,17 +84,18 @@ def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
     the memory instead. If ``at`` is -1, the request is left out of the schedule, and nothing
     changes.
     """
-    if at < 0:
-        return
-    requests, profile = table.requests, table.profiles[k]
-    prompt, block = requests.prompt[i], requests.block
-    rounds = range(at + 1, at + requests.output[i] + 1)
-    if block == 1:
-        for r in rounds:
-            profile[r] += sign * (prompt + r - at)
-    else:
-        for r in rounds:
-            profile[r] += sign * ((prompt + r - at + block - 1) // block)
+    requests = table.requests
+    if at >= 0:
+        prompt, output, block = requests.prompt[i], requests.output[i], requests.block
+        _add(table.profiles[k], prompt, output, block, at, sign)
+
+
+@inner
+def _add(profile: IntArray, prompt: int, output: int, block: int, at: int, sign: int) -> None:
+    """Add the memory of a request to a profile, or subtract it (`hold`)."""
+    for r in range(at + 1, at + output + 1):
+        tokens = prompt + r - at
+        profile[r] += sign * (tokens if block == 1 else (tokens + block - 1) // block)
 
 
 @inner
