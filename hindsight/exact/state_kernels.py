@@ -441,12 +441,13 @@ def _next_set(
         set.
     """
     chosen = search.child.chosen
-    k = _next_candidate(k, some, sums.bound, budget, search)
-    while k == some and depth > 0:
+    while True:
+        k = _next_candidate(k, some, sums.bound, budget, search)
+        if k < some or depth == 0:
+            break
         depth -= 1
-        k = chosen[depth]
-        sums = _toggle(k, tau, -1, search, sums)
-        k = _next_candidate(k + 1, some, sums.bound, budget, search)
+        sums = _toggle(chosen[depth], tau, -1, search, sums)
+        k = chosen[depth] + 1
     if k == some:
         return -1, 0, sums
     chosen[depth] = k

@@ -161,7 +161,7 @@ def set_epoch(
     _begin(states)
 
 
-@step
+@inner
 def _begin(states: AnonymousStates) -> None:
     """Discard all tables of largest prices, and compute the table without followed requests.
 
@@ -276,29 +276,13 @@ def heaviest_beside(
                 p -= 1
             scratch[p] = q
             left += 1
-    node = _behind(states, held, rounds, left, scratch)
-    if node < 0:
-        _begin(states)
-        node = _behind(states, held, rounds, left, scratch)
+    node = p = 0
+    while p < left:
+        node = _child(states, node, held[scratch[p]], rounds[scratch[p]])
+        p += 1
+        if node < 0:
+            # There is no room for another table. Discard all tables, and begin at the root again.
+            _begin(states)
+            node = p = 0
     heaviest: int = states.tables[node, states.rows[theta] + k, S]
     return heaviest
-
-
-@inner
-def _behind(
-    states: AnonymousStates, held: IntArray, rounds: IntArray, left: int, order: IntArray
-) -> int:
-    """Return the tree node for the followed requests in the first ``left`` entries of ``order``.
-
-    Followed requests are those whose starts the path graph records. Each node of the tree has a
-    table for one set of them: the largest total prices of states of other, anonymous requests that
-    fit in memory with this set (`AnonymousStates`). ``held`` and ``rounds`` have the tokens and the
-    rounds to go of followed requests. ``order`` has positions in these arrays, by increasing rounds
-    to go. Nodes that the tree lacks are added. Return -1 if there is no room for them.
-    """
-    node = 0
-    for p in range(left):
-        node = _child(states, node, held[order[p]], rounds[order[p]])
-        if node < 0:
-            break
-    return node

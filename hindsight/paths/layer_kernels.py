@@ -289,11 +289,13 @@ def _add_choices(
             found.here.costs[nodes], found.here.coarser[nodes] = sums.cost + slack, c
             found.scratch.slacks[nodes] = slack
             nodes, taken = nodes + 1, taken + end - size
-        place = _next_added(given, q, place, sums, left - least)
-        while place < 0 and end > coarse:
+        while True:
+            place = _next_added(given, q, place, sums, left - least)
+            if place >= 0 or end == coarse:
+                break
             end -= 1
             sums = _complete(given, members.chosen[end], -1, sums)
-            place = _next_added(given, q, members.places[end] + 1, sums, left - least)
+            place = members.places[end] + 1
         if place >= 0:
             members.places[end] = place
             sums = _choose(given, given.added[place], end, members, sums)
