@@ -58,7 +58,7 @@ def compile_kernels() -> None:
     interval.offer(one_after_another(instance))
     close_preemptive(interval, Search(threads=1))
 
-    solve(workload, progress=False)
+    relax(workload)
     for problem in (instance, workload):
         solve(problem, goal=OnTime(ServiceLevel(latency=3.5)), progress=False)
 
