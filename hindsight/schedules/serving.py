@@ -149,33 +149,21 @@ def _tokens(i: int, r: int, run: Run) -> int:
 
 
 @step
-def _charge(i: int, r: int, run: Run) -> float:
-    """Return (machine seconds that request i still needs after round r) ** `Rule.charge`.
-
-    These seconds are the request's share of the duration of its remaining rounds: a time per token
-    that it processes (times `Rule.token`), and a time per token that it holds in each round.
-    """
-    done, output = run.done[i], run.machine.output[i]
-    processed = _tokens(i, r, run) + output - done - 1
-    held = (output - done) * (run.machine.held[i] + 0.5 * (done + 1 + output))
-    token, hold = run.machine.charges
-    charge: float = run.rule.token * token * processed + hold * held
-    return charge if run.rule.charge == 1 else charge**run.rule.charge
-
-
-@step
 def _rank(i: int, r: int, t: float, run: Run) -> float:
     """Return the rank of request i at time t (in seconds), after round r.
 
     The rank is the sort key times powers of the machine time that the request needs and of the time
     until its deadline (see `Rule`). Requests of smaller rank are tried first in the choice for a
     round. The rank is infinite if the request cannot meet its deadline any more.
+
+    The machine time is the request's share of the duration of its remaining rounds: a time per
+    token that it processes (times `Rule.token`), and a time per token that it holds in each round.
     """
     machine, rule = run.machine, run.rule
-    done, due = run.done[i], run.due[i]
-    steps = machine.output[i] - done
+    done, due, output = run.done[i], run.due[i], machine.output[i]
+    own, steps = _tokens(i, r, run), output - done
     if machine.counts_late:
-        prompt = machine.seconds[_tokens(i, r, run)] - machine.seconds[1]
+        prompt = machine.seconds[own] - machine.seconds[1]
         least = machine.seconds[1] + machine.d2 * (machine.stored[i] + done)
         if t + prompt + steps * least > due:
             return math.inf
@@ -183,7 +171,10 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
         return RUNNING + float(r + steps)
     rank: float = run.key[i]
     if rule.charge > 0:
-        rank *= _charge(i, r, run)
+        held = steps * (machine.held[i] + 0.5 * (done + 1 + output))
+        token, hold = machine.charges
+        charge = rule.token * token * (own + steps - 1) + hold * held
+        rank *= charge if rule.charge == 1 else charge**rule.charge
     if rule.left != 0:
         rank *= min(max(due - t, 1e-9), 1e9) ** rule.left
     return rank
@@ -344,20 +335,6 @@ def _advance(i: int, r: int, rounds: int, first: float, written: int, run: Run) 
 
 
 @step
-def _arrive(i: int, r: int, t: float, active: int, run: Run) -> int:
-    """Insert request i by its rank into the first ``active`` entries of `Run.order`.
-
-    The rank is that after round r, at time t in seconds. If the request cannot meet its deadline
-    any more, drop it instead. Return the new number of entries.
-    """
-    run.rank[i] = _rank(i, r, t, run)
-    if run.rank[i] == math.inf:
-        return active
-    _insert(active, i, run)
-    return active + 1
-
-
-@step
 def _last(
     running: int, span: int, r: int, t: float, following: float, run: Run
 ) -> tuple[int, float, float]:
@@ -419,7 +396,10 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
                 i = members[position]
                 position += 1
                 total += t - machine.arrival[i]
-            kept = _arrive(i, r + rounds, t, kept, run)
+            run.rank[i] = _rank(i, r + rounds, t, run)
+            if run.rank[i] < math.inf:  # otherwise drop the request: it must be late
+                _insert(kept, i, run)
+                kept += 1
         active = kept
         r += rounds
         least = total + machine.least * steps_left
