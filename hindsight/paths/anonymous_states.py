@@ -72,7 +72,8 @@ class AnonymousStates(NamedTuple):
     longest : int64 array, shape (1,)
         theta, the largest number of rounds to go of an anonymous state with a price at this epoch.
     counts : int64 array, shape (M + 1, M + 1)
-        Workspace: the number of anonymous requests that can be in each state (m, r).
+        Workspace: the number of anonymous requests that can be in each state (m, r). All are 0 when
+        `set_epoch` is called.
     """
 
     tables: npt.NDArray[np.int32]
@@ -138,7 +139,6 @@ def set_epoch(
     """
     s, o, a, M = requests
     _, _, _, _, _, first, held, copies, weights, longest, counts = states
-    counts.fill(0)
     theta = 0
     for i in range(len(s)):
         if followed[i]:
@@ -161,7 +161,7 @@ def set_epoch(
     _begin(states)
 
 
-@inner
+@step
 def _begin(states: AnonymousStates) -> None:
     """Discard all tables of largest prices, and compute the table without followed requests.
 

@@ -288,6 +288,7 @@ def finer_graph(
             prices, capacity = priced.prices[tau], int(priced.capacities[tau])
         room, nodes = min(start.room, most_nodes - size), 0
         given = start._replace(tau=tau, room=room, capacity=capacity, prices=prices)
+        found.states.counts.fill(0)
         set_epoch(tau, prices, priced.columns, is_followed, found.states)
         for begin in range(0, count, at_once):
             if should_stop():

@@ -278,8 +278,9 @@ class StateAscent:
         (time between two rounds), if starts have probabilities proportional to exp(-cost / heat),
         with temperature ``heat``.
         """
-        arrays = self._costs, self._weights, self._mass
-        return gibbs_starts(by_state, self._requests, heat, *arrays), self._mass
+        costs, weights, mass = self._costs, self._weights, self._mass
+        weights[:] = mass[:] = 0.0
+        return gibbs_starts(by_state, self._requests, heat, costs, weights, mass), mass
 
     def _marginals(self, x: FloatArray, mass: FloatArray, heat: float, refresh: bool) -> FloatArray:
         """Return the expected number of members of a configuration in each state, for each row.

@@ -106,15 +106,13 @@ def gibbs_starts(
     costs : float64 array, shape (T + 1,)
         Work space for the costs of the starts of one request.
     x : float64 array, shape (n, T + 1)
-        Receives the weight of each start.
+        All 0. Receives the weight of each start.
     mass : float64 array, shape (states, T)
-        Receives the expected number of requests in each state at each epoch.
+        All 0. Receives the expected number of requests in each state at each epoch.
     """
     state_of, o, a, last, T, unit, penalty = requests
     total = 0.0
-    mass.fill(0.0)
     for i in range(len(o)):
-        x[i].fill(0.0)
         lo, hi = a[i], last[i]
         # ``costs[t]`` becomes the cost of start t: the latency, plus the prices of all states
         # through which the request passes from epoch t (the time after round t) to its completion.

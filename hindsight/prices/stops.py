@@ -229,8 +229,8 @@ def path_shares(
     prompt, output, arrival, _ = requests
     # Entry (k, t) of both arrays is for k tokens produced by the end of round t. k is at most an
     # output length, and therefore at most the memory limit M. ``table`` has M + 1 columns.
-    soft, flow = np.empty((2, table.shape[1], table.shape[0]))
-    last = table.shape[0] - 1
+    shape, last = table.T.shape, table.shape[0] - 1
+    soft, flow = np.empty(shape), np.empty(shape)
     total = 0.0
     for i in range(len(arrival)):
         a, s, o = arrival[i], prompt[i], output[i]
@@ -248,7 +248,9 @@ def path_shares(
         total += soft[0, a]
         # Forwards in time: ``flow[k, t]`` is the probability that the request has produced exactly
         # k tokens by the end of round t.
-        flow[:o, a : last + 1].fill(0.0)
+        for k in range(o):
+            for t in range(a, last + 1):
+                flow[k, t] = 0.0
         flow[0, a] = 1.0
         for t in range(a, last):
             for k in range(min(o, t - a + 1)):
