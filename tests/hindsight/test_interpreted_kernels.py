@@ -18,13 +18,13 @@ TABLES = """
 prices/test_states.py
 paths/test_relaxation.py::test_a_climb_closes_the_gap_of_the_three
 prices/test_stops.py
+exact/test_states.py::test_twins_start_in_order_of_arrival_whatever_their_order
 """
 EVERY_ROOM = """
 prices/test_tokens.py::test_a_minimum_many_blocks_later_is_found
 prices/test_volume.py::test_fractions_are_not_rounded_to_the_nearest
 prices/test_state_ascent.py::test_large_prices_do_not_overflow
 prices/test_state_tables.py
-exact/test_states.py::test_twins_start_in_order_of_arrival_whatever_their_order
 exact/test_stops.py
 schedules/test_orders.py::test_a_longer_schedule_that_is_better_is_followed
 schedules/test_beams.py::test_a_beam_of_everything_finds_the_optimum

@@ -10,7 +10,7 @@ from brute_force import feasible_total, optimal_total_latency, total_latency_by_
 from drawn_instances import crowded, drawn_prices
 from effort import sweep
 
-from hindsight.paths.anonymous_states import room_for_states
+from hindsight.paths.anonymous_states import heaviest_beside, room_for_states, set_epoch
 from hindsight.paths.graph import PricedInstance, TooLargeError, coarsest_graph, finer_graph
 from hindsight.paths.layers import PathGraph
 from hindsight.paths.path_kernels import gibbs_paths
@@ -18,7 +18,7 @@ from hindsight.paths.refinement import refine
 from hindsight.paths.relaxation import Climb, PathRelaxation
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import Instance
-from instances.arrays import FloatArray
+from instances.arrays import FloatArray, RequestColumns
 
 MOST = 200_000
 
@@ -74,6 +74,13 @@ def test_a_graph_of_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -
                 finest(priced, most)
 
 
+def test_a_limit_at_the_optimum_proves_it() -> None:
+    """The first nodes at an epoch may have no predecessor within the limit."""
+    for seed in range(6):
+        priced, _, optimum = priced_case(seed)
+        assert refine(priced, MOST, Climb(3), never).lower_bound == optimum
+
+
 def test_want_of_memory_ends_with_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError
@@ -108,6 +115,16 @@ def test_tables_of_a_large_memory_limit_stay_within_their_room() -> None:
     """M = 255 with 127 requests at once, and states of 254 rounds: 4 GB if rows are wasted."""
     room = 400_000_000
     assert room_for_states(254, 127, 255, room).tables.nbytes <= room
+
+
+def test_a_request_that_fills_the_memory_counts_whatever_the_tables_held() -> None:
+    states, nobody = room_for_states(3, 1, 4, 10_000), np.zeros(1, np.int64)
+    states.tables[:] = -1
+    prices = np.zeros((5, 5), np.int64)
+    prices[3, 1] = 7
+    requests = RequestColumns(np.array([1]), np.array([3]), np.array([0]), 4)
+    set_epoch(2, prices, requests, np.zeros(1, np.bool_), states)
+    assert heaviest_beside(states, nobody, nobody, 0, nobody) == 7
 
 
 def test_capacities_that_32_bits_cannot_hold_are_refused() -> None:

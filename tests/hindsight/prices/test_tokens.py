@@ -91,6 +91,13 @@ def test_huge_prices_do_not_wrap_around(size: float) -> None:
     assert bound.bound <= optimum
 
 
+def test_a_long_prompt_does_not_wrap_around() -> None:
+    instance = Instance.from_arrays([1, 2**30], [1, 1], memory_limit=2**30 + 1)
+    prices = round_prices(np.ones(2), instance)
+    exact = bound_by_loops(instance, [Fraction(1)] * 2)
+    assert Fraction(price_bound(instance, prices).scaled_value, prices.denominator) == exact
+
+
 def test_the_denominator_is_as_large_as_64_bits_allow() -> None:
     """It halves as the prices double, down to 1: only then are they given up."""
     instance = tiny(2)

@@ -56,6 +56,13 @@ def test_rounds_seed_and_threads_decide_the_schedule(seed: int, threads: int) ->
     assert (interval.schedule, search.rounds) == (one_after_another(instance), 0)
 
 
+def test_beams_without_a_schedule_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(improving, "beam_schedule", lambda *_: None)
+    interval, search = begun(medium(0))
+    search.run_beams()
+    assert interval.schedule == one_after_another(medium(0))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_search_beats_the_list_schedules(seed: int) -> None:
     instance = medium(seed)

@@ -14,6 +14,7 @@ from hindsight.schedules.preemptive import PreemptiveKeys
 from instances import Instance, MemoryRule, Workload
 from instances.batch_time import BatchTime
 from instances.problem.schedule import TimedSchedule
+from instances.service_level import ServiceLevel, limits_of
 from online import AffineTime
 
 
@@ -56,6 +57,14 @@ def test_two_that_fill_the_memory_to_the_last_token_run_together(
     machine = {"memory_limit": memory_limit, "batch_time": AffineTime(1.0)}
     best = opened(Workload([0.0, 0.0], [3, 3], [2, 2], **machine))
     assert (best.total_latency == 4) is together
+
+
+def test_a_request_is_stopped_for_one_with_an_early_deadline() -> None:
+    machine = {"memory_limit": 7, "batch_time": AffineTime(1.0)}
+    workload, soon = Workload([0.0, 0.5], [4, 3], [3, 1], **machine), ServiceLevel(latency=2.0)
+    keys = KeySearch(workload, 0, limits=limits_of([ServiceLevel(latency=20.0), soon], 2))
+    keys.open(never)
+    assert keys.cost == 0
 
 
 def test_a_stop_leaves_the_first_schedule() -> None:
