@@ -3,8 +3,8 @@
 The path graph for a limit contains every schedule whose total latency is at most the limit
 (`hindsight.paths.graph`). If refinement removes all paths, no such schedule is left, and the best
 schedule found so far is optimal (`hindsight.paths.refinement`). The limits grow towards the upper
-bound, as far as the graphs are likely to fit into memory and into the time left. All bounds are
-integers.
+bound, as far as the graphs are likely to fit into memory and into the time left. The first graph
+has all schedules better than the best one, if it is likely to fit. All bounds are integers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ BYTES_A_NODE, SECONDS_A_NODE = 80, 2.5e-6
 """Estimated bytes of memory and seconds that a path graph needs per node."""
 
 MOST_NODES, SHARE, FIRST_PART = 200_000_000, 0.6, 0.03
-"""`MOST_NODES`: most nodes of a path graph. `SHARE`: one graph may use this share of free memory
-and of the time left. The first graph, of uncertain size, may use only `FIRST_PART` times that."""
+"""`MOST_NODES`: most nodes of a path graph. `SHARE`: a graph may use this share of free memory and
+of the time left. `FIRST_PART`: smaller share of that for a first graph of too many schedules."""
 
 FIRST_NODES, GROWTH, GROWTHS = 300_000.0, 0.05, (0.02, 0.2)
 """`FIRST_NODES`: expected number of nodes of a path graph whose limit on total latency is the lower
 bound from prices, before any graph is built. `GROWTH`: increase of ln(nodes) expected then if the
-limit is one round larger. `GROWTHS`: range of this increase as measured on later graphs."""
+limit is one round larger. `GROWTHS`: range of this increase as measured on graphs."""
 
 CLIMB = Climb()
 """Number of steps, temperatures and step sizes of the price ascent on each path graph."""
 
-LEAST_ROOM, ROOM = 1_000_000, 5.0
+LEAST_ROOM, ROOM = 1_500_000, 5.0
 """A path graph has at most `ROOM` times its expected nodes, or `LEAST_ROOM` if that is larger."""
 
 BEYOND = 2.0
@@ -106,9 +106,10 @@ class GraphSearch:
         room = max(1, min(MOST_NODES, int(SHARE * available_bytes()) // BYTES_A_NODE))
         while not interval.is_done():
             most = min(room, SHARE * interval.clock.seconds_left() / SECONDS_A_NODE)
-            most = max(1.0, most if self._is_tried else FIRST_PART * most)
-            reach = self._reach + int(math.log(most / self._nodes) / self._growth)
             last = interval.upper_bound - 1
+            if not self._is_tried and self.nodes(last - root) > most:
+                most *= FIRST_PART
+            reach = self._reach + int(math.log(max(1.0, most) / self._nodes) / self._growth)
             least = min(last, interval.lower_bound + (last - root) // LEAST_STEPS)
             limit = min(last, root + reach if self._is_tried else max(least, root + reach))
             if limit >= too_large:
@@ -152,7 +153,7 @@ class GraphSearch:
         if nodes and (outcome.is_whole or not interval.is_proved):
             further = limit - root - self._reach
             slope = math.log(nodes / self._nodes) / further if abs(further) > 1 else 0.0
-            if self._is_tried and slope > 0:
+            if slope > 0 and (self._is_tried or not outcome.is_whole):
                 self._growth = min(max(slope, GROWTHS[0]), GROWTHS[1])
             self._is_tried, self._reach, self._nodes = True, limit - root, nodes
         return outcome.is_whole

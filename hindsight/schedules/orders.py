@@ -32,7 +32,7 @@ LEAST_SHARE = 0.02
 """Without delays, a drawn request is moved with probability volume / mean volume, limited to
 LEAST_SHARE .. 1, else another is drawn. Small requests fit anywhere: moving them gains less."""
 
-FIRST_CYCLE = 250_000
+FIRST_CYCLE = 50_000
 """Moves of each of the first two annealings of `OrderSearch`; the next two have twice as many."""
 
 CYCLE_MOVES_PER_REQUEST = 40_000

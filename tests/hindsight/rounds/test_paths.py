@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from threading import Event, current_thread
 from threading import enumerate as enumerate_threads
 
+import numpy as np
 import pytest
 from drawn_instances import crowded
 from left_to_graphs import leave_to_graphs
@@ -13,12 +15,15 @@ from tiny_problems import least_total_latency
 import hindsight
 from hindsight.outcomes.flow import BACKGROUND
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import Problem
 from hindsight.paths.graph import TooLargeError
 from hindsight.rounds import latency
 from hindsight.rounds.graphs import GraphSearch
 from hindsight.rounds.latency import TotalLatency
+from hindsight.runtime.clock import never
+from hindsight.schedules.lists import one_after_another
 from hindsight.schedules.orders import OrderSearch
-from instances import generate
+from instances import Instance, generate
 
 
 @pytest.mark.parametrize(
@@ -53,6 +58,24 @@ def test_graphs_that_never_fit_leave_the_proof_to_the_search(
     result = hindsight.solve(instance, 30, threads=1, method="paths")
     assert tried
     assert result.status == "optimal"
+
+
+@pytest.mark.parametrize(("room", "expected"), [(10, 0), (1_000, 1)])
+def test_a_first_graph_that_did_not_fit_shows_how_graphs_grow(
+    room: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hindsight.rounds.graphs.FIRST_NODES", 1.0)
+    instance = Instance.from_arrays([1, 1, 2, 2], [3, 3, 1, 2], [1, 0, 2, 1], memory_limit=6)
+    interval = Interval(Problem(instance))
+    interval.offer(one_after_another(instance))
+    levels, epochs = instance.memory_limit + 1, 3
+    prices = np.zeros((epochs, levels, levels), np.int64), np.zeros(epochs, np.int64)
+    graphs = GraphSearch(interval)
+    assert graphs._refine(prices, 0, interval.upper_bound - 1, room, never) == expected
+    # If the graph did not fit, the growth of 0.05 that was expected is corrected.
+    reach = interval.upper_bound - 1
+    as_expected = graphs.nodes(reach) * math.exp(-0.05 * reach)
+    assert math.isclose(graphs.nodes(0), as_expected) == expected
 
 
 PATIENCE = 60.0
