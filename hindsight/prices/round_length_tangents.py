@@ -41,13 +41,10 @@ from instances.arrays import FloatArray, IntArray
 
 from .round_length_rounding import SHRINK
 
-WIDENING = 0.01
-"""Let f = (duration of a block, a run of steps) - d0 * steps. Durations share a lower bound if
-(largest f) / (smallest f) <= `Tables.spread` + WIDENING * (smallest f) / (least duration)."""
-
-ALIKE = 1.05
-"""A group is a few grid points at which a block (run of steps) may begin. It has one tangent (lower
-bound on payments) if the best slopes at its two ends differ by at most this factor, else three."""
+WINDOWS, WIDEST, SLOPES = 8, 1.0, 12
+"""A range of durations of a block (run of steps) has up to `WINDOWS` windows. Each lasts up to
+`WIDEST` times the overhead d0, or one grid step. About `SLOPES` tangents (lower bounds on payments)
+are tried, with the slopes that are best at the ends of the range and some between them."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
@@ -55,10 +52,6 @@ HALVINGS = 7
 SLACKEST = 0.02
 """Least value of (D - d0) / D, for the shortest round length D, that is used for the upper end of
 the bisection for the slope lambda of a tangent (lower bound on payments)."""
-
-TOUCH = 0.93
-"""A range of durations of a block (run of steps) shares a tangent (lower bound on payments). Its
-slope is the best for the duration d0 * steps + TOUCH * (longest of the range - d0 * steps)."""
 
 GROWTH = 2
 """Least ratio (tokens that a request holds before a block) / (steps of the block, one token each).
@@ -129,8 +122,8 @@ class Tables(NamedTuple):
     size : int
         Largest number of consecutive steps of a request that form a block.
     spread : float
-        Largest ratio of (round length - d0) between rounds whose payments are bounded by the same
-        tangent, where d0 is the overhead of a round.
+        Least ratio, above 1, of the slopes of two neighbouring tangents, from which each lower
+        bound on payments is chosen.
     stop : int64 array, shape (1,)
         Another thread sets it to 1 to end the computation, whose results are then not used.
     """
@@ -171,23 +164,25 @@ class Block(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Starts and durations of a block (consecutive rounds of a request) that share tangents.
+    """Starts and durations of a block (consecutive rounds of a request) that try the same tangents.
 
     A tangent is a lower bound on what the block pays for machine time. The block begins at one of
     the grid points ``begin`` .. ``begin + points - 1``. It lasts for ``early`` to ``late`` steps of
-    the time grid.
+    the time grid. These durations are cut into windows of ``width`` steps. In each window, the
+    tangent that gives the best bound is used.
     """
 
     begin: int
     points: int
     early: int
     late: int
+    width: int
 
 
 class Scratch(NamedTuple):
     """Workspace for a group of neighbouring grid points at which a block may begin.
 
-    A block is a run of consecutive steps of a request. These points share tangents. A tangent is a
+    A block is a run of consecutive steps of a request. These points try the same tangents. One is a
     lower bound on what the request pays for the block: a fixed term, minus the integral over the
     duration of the block of a number phi* that depends on the price (`_conjugate`). The slope of a
     tangent is the factor of the number of steps of the block in the fixed term. See part (1) of the
@@ -199,8 +194,9 @@ class Scratch(NamedTuple):
         At each grid point, ``phi`` is the integral of phi* over time up to this point. ``least`` is
         the sliding minimum of g_k - ``phi``, where g_k is a lower bound on the cost after the block
         if this ends at the grid point.
-    left, right : float64 array
-        Lower bounds on the cost from the block on, at the start and at the end of each grid step.
+    left, right : float64 array, shape (WINDOWS, points of the largest group)
+        Lower bounds on the cost from the block on, at the start and at the end of each grid step,
+        if the duration of the block is in each window of a `Range`.
     fixed : float64 array
         The fixed term of a tangent for a block that begins at each grid point.
     linear : float64 array, shape (cells + 1,)
@@ -368,38 +364,58 @@ def _window_minima(values: FloatArray, count: int, width: int) -> None:
 
 
 @partial(njit, fastmath=_SUMS)
-def _take_better(scratch: Scratch, count: int) -> None:
+def _take_better(part: Range, scratch: Scratch) -> None:
     """Replace lower bounds for steps of the time grid by those of the latest tangent, if larger.
 
     A tangent is a lower bound on what a request pays for a block of consecutive steps. The bounds
-    are on the cost of a request from a block on, if the block begins in the grid step.
-    ``scratch.left`` has the bound for a block that begins at the start of each grid step,
-    ``scratch.right`` that for the end of the step. For each of the first ``count`` steps, both are
-    replaced if their sum increases. See part (5) of the proof in
+    are on the cost of a request from the block on, if the block begins in the grid step and its
+    duration is in a window of ``part``. ``scratch.left`` has the bound for a block that begins at
+    the start of each grid step, ``scratch.right`` that for the end of the step. For each window and
+    step, both are replaced if their sum increases. See part (5) of the proof in
     `hindsight.prices.round_length_values`.
     """
-    phi, least, left, right, fixed, _ = scratch
-    for x in range(count):
-        begin = fixed[x] + phi[x] + least[x]
-        end = fixed[x] + phi[x + 1] + least[x]
-        if begin + end > left[x] + right[x]:
-            left[x] = begin
-            right[x] = end
+    phi, least, fixed = scratch.phi, scratch.least, scratch.fixed
+    for window in range((part.late - part.early) // part.width):
+        left, right, after = scratch.left[window], scratch.right[window], window * part.width
+        for x in range(part.points):
+            begin = fixed[x] + phi[x] + least[after + x]
+            end = fixed[x] + phi[x + 1] + least[after + x]
+            if begin + end > left[x] + right[x]:
+                left[x] = begin
+                right[x] = end
 
 
 @step
-def latest_alike(block: Block, early: int, longest: int, tables: Tables) -> int:
-    """Return the longest duration of a block that shares lower bounds with duration ``early``.
+def range_of_durations(
+    block: Block, begin: int, points: int, early: int, longest: int, tables: Tables
+) -> Range:
+    """Return the `Range` of durations that begins with ``early``, for a group of starts of a block.
 
-    A block is a run of consecutive steps of a request. Its payments are bounded from below by
-    tangents, each for a range of durations. The result is at most ``longest``. All durations are in
-    steps of the time grid. See `WIDENING` for the rule.
+    A block is a run of consecutive steps of a request. The group has ``points`` grid points from
+    ``begin`` on. All durations are in steps of the time grid. ``longest`` is the last duration that
+    must be in some range. The later the range, the wider are its windows. See `WINDOWS`.
     """
-    step = tables.grid.step
-    least = block.steps * tables.machine.d0
-    free = max(step * early - least, block.steps * block.work)
-    longer = free * (tables.spread + WIDENING * free / block.own)
-    return min(max(early + 1, int((least + longer) / step)), longest)
+    step, d0 = tables.grid.step, tables.machine.d0
+    free = max(step * early - block.steps * d0, block.steps * block.work)
+    width = max(1, int(min(free / WINDOWS, WIDEST * d0) / step))
+    windows = min(WINDOWS, (longest - early - 1) // width + 1)
+    return Range(begin, points, early, early + windows * width, width)
+
+
+@step
+def _slopes(block: Block, part: Range, tables: Tables, linear: FloatArray) -> tuple[float, float]:
+    """Return the least and the largest slope that is the best for a corner of ``part``.
+
+    A block is a run of consecutive steps of a request. A corner is the first or the last start of
+    the block, with its shortest or its longest duration. ``linear`` is `Scratch.linear`.
+    """
+    grid, low, high = tables.grid, math.inf, 0.0
+    for corner in range(4):
+        begin = part.begin + part.points * (corner % 2)
+        lasts = grid.step * (part.early if corner < 2 else part.late)
+        rate = _best_rate(block, begin, lasts, grid, linear, tables.machine.d0)
+        low, high = min(low, rate), max(high, rate)
+    return low, high
 
 
 @inner
@@ -420,31 +436,30 @@ def lower_by_range(
     grid point of g_k. Returns the largest slope lambda that is used, from which the caller bounds
     rounding errors. See part (5) of the proof in `hindsight.prices.round_length_values`.
     """
-    grid, d0 = tables.grid, tables.machine.d0
-    begin, count, early, late = part
+    begin, count, early, late, width = part
     at, shift = following[0], begin - following[1]
-    least = block.steps * d0
-    touch = least + TOUCH * (grid.step * (late + 1) - least)
-    first = _best_rate(block, begin, touch, grid, scratch.linear, d0)
-    last = _best_rate(block, begin + count, touch, grid, scratch.linear, d0)
-    is_alike = max(first, last) <= ALIKE * min(first, last)
-    for x in range(count):
-        scratch.left[x] = scratch.right[x] = NOTHING
-    largest = 0.0
-    for end in range(1 if is_alike else 3):
-        rate = math.sqrt(first * last) if is_alike or end == 2 else (first, last)[end]
-        largest = max(largest, rate)
+    rate, high = _slopes(block, part, tables, scratch.linear)
+    least = max(rate, high / 4096.0)
+    ratio = max(tables.spread, (high / least) ** (1.0 / SLOPES)) if high > 0.0 else 1.0
+    for window in range((late - early) // width):
+        for x in range(count):
+            scratch.left[window, x] = scratch.right[window, x] = NOTHING
+    while True:
         _fill_tangent(block, rate, part, tables, scratch)
         for y in range(early, count + late + 2):
             scratch.least[y - early] = at[shift + y] - scratch.phi[y]
-        # If the block (run of consecutive steps) begins within one grid step and has any duration
-        # of ``part``, then it ends within a span of ``late + 2 - early`` grid points. The entries
-        # of ``least`` are lower bounds on the cost after the block, minus ``phi``, the term of the
-        # tangent that depends on the end of the block. Replace each entry by the minimum over such
-        # a span.
-        _window_minima(scratch.least, count, late + 2 - early)
-        _take_better(scratch, count)
-    for x in range(count):
-        values[x] = min(values[x], scratch.left[x])
-        values[x + 1] = min(values[x + 1], scratch.right[x])
-    return largest
+        # If the block (run of consecutive steps) begins within one grid step and its duration is in
+        # one window of ``part``, then it ends within a span of ``width + 2`` grid points. The
+        # entries of ``least`` are lower bounds on the cost after the block, minus ``phi``, the term
+        # of the tangent that depends on the end of the block. Replace each entry by the minimum
+        # over such a span.
+        _window_minima(scratch.least, count + late - early - width, width + 2)
+        _take_better(part, scratch)
+        if rate >= high:
+            break
+        rate = min(high, ratio * max(rate, least))
+    for window in range((late - early) // width):
+        for x in range(count):
+            values[x] = min(values[x], scratch.left[window, x])
+            values[x + 1] = min(values[x + 1], scratch.right[window, x])
+    return high

@@ -12,15 +12,16 @@ Time has a grid of step h, and prices are constant in cells of several steps. Th
 at grid points. Their interpolation g_k does not fall, and is nowhere above G_k.
 
 (5) *Step.* Fix a slope lambda, and let Phi be the integral of phi* over time. It is linear between
-grid points, and so is g_k. Let block k begin at t with m h <= t <= (m + 1) h, and let its duration
-E be at most X, a multiple of h. Then its payment plus G_k(t + E) is at least the sum of the
-constants of the tangent, Phi(t), and the least g_k - Phi at the grid points that surround all
-t + E. This sum is linear in t: call its values at m h and (m + 1) h *ends*. The durations up to X
-are cut into ranges, each with a different lambda, and the least ends of all ranges are kept. Part
-(2) gives ends too: the least payment for all durations from some E on, plus g_k after this E. If
-these are not below the ends for shorter durations, longer durations need not be examined. A grid
-point has an end from the step before it and an end from the step after it, and gets the lower one.
-So the chord between grid points is a lower bound, also after a minimum over all later points.
+grid points, and so is g_k. Durations up to X, a multiple of h, are cut into windows. Let block k
+begin at t with m h <= t <= (m + 1) h, and let its duration E be in some window. Then its payment
+plus G_k(t + E) is at least the sum of the constants of the tangent, Phi(t), and the least g_k - Phi
+at the grid points that surround all t + E. This sum is linear in t: call its values at m h and
+(m + 1) h *ends*. Each window takes the ends of the best of several lambda, and the least ends of
+all windows are kept. Part (2) gives ends too: the least payment for all durations from some E on,
+plus g_k after this E. If these are not below the ends for shorter durations, longer durations need
+not be examined. A grid point has an end from the step before it and an end from the step after it,
+and gets the lower one. So the chord between grid points is a lower bound, also after a minimum over
+all later points.
 
 (6) *Long blocks.* Consider the moment of least c in a block that lasts longer than X. If it is in
 [t, t + X], the block pays at least b times the least c of that time, and G_k(t + X) or more
@@ -58,25 +59,25 @@ from instances.arrays import FloatArray, IntArray
 
 from .round_length_rounding import ROUNDING, tangent_error
 from .round_length_tangents import (
+    WINDOWS,
     Block,
     Grid,
-    Range,
     Scratch,
     Tables,
-    latest_alike,
     least_payment,
     lower_by_range,
     next_block,
+    range_of_durations,
 )
 
-SLOWEST, UNHURRIED, LONGEST = 8.0, 6.0, 40.0
+SLOWEST, UNHURRIED, LONGEST = 8.0, 80.0, 400.0
 """Factors in X, the longest duration of a block (consecutive steps of a request) with the best
 lower bounds on its payments: X = min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least)
 seconds. ``least`` is the block's least duration, ``best`` its cheapest one at the largest price."""
 
-GROUP = 40.0
-"""A group is some grid points at which a block (run of steps) may begin. They share lower bounds of
-its payments (tangents), and span GROUP * (`Tables.spread` - 1) * (overhead d0) seconds or more."""
+GROUP = 2.0
+"""A group is some grid points at which a block (run of steps) may begin. They try the same lower
+bounds on its payments (tangents), and span a price cell or, if longer, GROUP * (overhead d0)."""
 
 
 class Requests(NamedTuple):
@@ -207,7 +208,7 @@ def _lower_by_steps(
     Block k is a run of consecutive steps (rounds) of a request. The cost is its completion time
     plus its payments, and its least value is called G_{k-1}. X is ``span.longest``. There is one
     bound for each grid point at which the block may begin. Neighbouring grid points form groups.
-    The points of a group share their tangents, which are lower bounds on what the block pays.
+    The points of a group try the same tangents, which are lower bounds on what the block pays.
     Returns a bound on rounding errors (`tangent_error`). See part (5) of the proof at the head of
     this module.
     """
@@ -215,29 +216,21 @@ def _lower_by_steps(
     width, longest = grid.width, span.longest
     for x in range(span.high - span.low + 2):
         values[x] = math.inf
-    group = int(GROUP * (tables.spread - 1.0) * d0 / grid.step) + 1
+    group = int(GROUP * d0 / grid.step) + 1
     known = following.at, following.low
     begin, largest = span.low, 0.0
     while begin <= span.high and not tables.stop[0]:
-        # A tangent is a lower bound on what a block (consecutive steps of a request) pays. Its
-        # slope lambda is the payment per step in this bound. A block of one step, such as a prompt,
-        # may last for less time than a cell (time interval with one price). Then the slope that
-        # gives the best bound depends on where in the cell the block begins. So the groups
-        # (neighbouring grid points that share a tangent) are smaller for a block of one step than
-        # for other blocks.
-        most = width if block.steps > 1 else span.shortest // 4
-        count = min(max(min(width - begin % width, most), group), span.high + 1 - begin)
+        count = min(max(width - begin % width, group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
         paid = least_payment(block, begin, begin + count + longest, grid, scratch.linear)
         while early < longest and not tables.stop[0]:
             after = following.at[begin + early - following.low :]
             if not _may_fall(count + 1, paid, after, own):
                 break
-            late = latest_alike(block, early, longest, tables)
-            part = Range(begin, count, early, late)
+            part = range_of_durations(block, begin, count, early, longest, tables)
             rate = lower_by_range(block, part, known, tables, scratch, own)
             largest = max(largest, rate)
-            early = late
+            early = part.late
         begin += count
     points = max(width, group) + longest + 8
     seconds = grid.step * (span.high + 2 * points) + span.remaining
@@ -447,10 +440,12 @@ def request_values(
     number of time-grid points at which costs of one request are computed (`PricedValues.points`).
     """
     step, d0 = tables.grid.step, tables.machine.d0
-    by_point = np.empty((7, size))
+    by_point = np.empty((5, size))
+    group = max(tables.grid.width, int(GROUP * d0 / step) + 1)
+    left, right = np.empty((WINDOWS, group)), np.empty((WINDOWS, group))
     linear = np.empty(tables.grid.price.size)
-    scratch = Scratch(by_point[0], by_point[1], by_point[2], by_point[3], by_point[4], linear)
-    at, spare = by_point[5], by_point[6]
+    scratch = Scratch(by_point[0], by_point[1], left, right, by_point[2], linear)
+    at, spare = by_point[3], by_point[4]
     begins = np.empty(max(requests.output) + 1, np.int64)
     for i in range(values.size):
         a, s, o = requests.arrival[i], requests.prompt[i], requests.output[i]

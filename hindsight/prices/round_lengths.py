@@ -272,9 +272,9 @@ class PricedValues:
     size : int, default 32
         Largest number of consecutive steps of a request that are evaluated together, as a block.
     spread : float, default 1.2
-        Largest ratio of (round length - d0) among rounds whose payments are bounded by the same
-        tangent (a linear lower bound), > 1. d0 is the overhead of a round. Smaller ratios give
-        better bounds and take longer.
+        Least ratio, > 1, of the slopes of two neighbouring tangents (linear lower bounds on
+        payments). The best of several tangents is used. Smaller ratios give better bounds and take
+        longer.
     deadlines : Deadlines or None, default None
         With deadlines, V_i is the least that request i pays if it meets its deadlines, but at most
         1, the cost of a late request. The bound is then on the number of late requests.

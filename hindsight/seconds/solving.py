@@ -83,18 +83,11 @@ least `FINEST_CELL` times d0, the seconds of a round without tokens. With shorte
 fall and rise from cell to cell prove less. If cells are not halved, the ascent ends once
 `FINER_TURNS` passes raise its lower bound by at most `STALL_GAIN` times that bound."""
 
-GRIDS = (
-    (0.4, 64, 1.3),
-    (1.6, 64, 1.3),
-    (3.2, 32, 1.2),
-    (6.4, 32, 1.1),
-    (12.8, 32, 1.07),
-    (25.6, 8, 1.07),
-)
+GRIDS = ((0.4, 64, 1.3), (3.2, 64, 1.1), (6.4, 32, 1.05), (12.8, 16, 1.05))
 """Time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1) least
 number of grid steps in d0, the seconds of a round without tokens, (2) largest number of consecutive
-rounds of a request that are evaluated together, (3) largest ratio of (round length - d0) between
-rounds whose payments are bounded by the same tangent, a linear lower bound."""
+rounds of a request that are evaluated together, (3) least ratio of the slopes of two neighbouring
+tangents. Tangents are linear lower bounds on what such rounds pay."""
 
 LARGEST_WINDOW = 1 << 22
 """Largest number of grid points of one request. A time grid that needs more is not used."""
