@@ -54,11 +54,12 @@ STEP = 1000
 """Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
 time, as a number of array entries visited."""
 
-TANGENT, BLOCK, SUM = 300, 10_000, 40_000
-"""Estimated work of compiled loops, in array entries visited: for each price in a linear bound on
-payments (`TANGENT`), each block (run of steps of a request, `BLOCK`), and each price (`SUM`)."""
+TANGENT, BLOCK, SUM = 20, 20_000, 80_000
+"""Estimated work of compiled loops, in array entries visited: for each price in a tangent (linear
+bound on payments, `TANGENT`), each block (run of steps of a request, `BLOCK`), each price (`SUM`).
+"""
 
-AT_ONCE = 100
+AT_ONCE = 200
 """Number of array entries that compiled loops visit in the time in which numpy visits one entry."""
 
 
@@ -179,10 +180,10 @@ def _work(
 ) -> int:
     """Return an upper estimate of the work of `PricedValues` for all requests.
 
-    The unit is the time in which numpy visits one array entry. The estimate follows three nested
+    The unit is the time in which numpy visits one array entry. The estimate follows four nested
     loops: over the blocks of a request (consecutive steps), over groups of neighbouring grid points
-    at which a block may begin, and over ranges of durations of a block. All starts in one group and
-    all durations in one range share a tangent, a lower bound on what the block pays.
+    at which a block may begin, over ranges of durations of a block, and over the tangents that all
+    starts in one group and all durations in one range try: lower bounds on what the block pays.
 
     Parameters
     ----------
@@ -204,6 +205,7 @@ def _work(
         The time grid has too many points, or its step is much shorter or longer than the overhead
         of a round.
     """
+    from hindsight.prices.round_length_tangents import HALVINGS, SLOPES, WIDEST, WINDOWS
     from hindsight.prices.round_length_values import GROUP, LONGEST
     from hindsight.prices.round_lengths import longest_block
 
@@ -211,7 +213,10 @@ def _work(
     d0, d1, d2 = map(float, minorant)
     s = workload.prompt_lengths.astype(np.float64)
     o = workload.output_lengths.astype(np.float64)
-    window = (4 * longest_block(workload, minorant, size) + float(allowance.max())) / step
+    own = own_seconds(s, o, d0, d1, d2)
+    most = float(allowance.max())
+    # No duration is examined that exceeds the allowance by more than the least duration.
+    window = (4 * min(longest_block(workload, minorant, size), most + 2 * own.max()) + most) / step
     reason = "proof: a request or a price cell has too many points of the time grid"
     form.refuse_above(limits.LARGEST_WINDOW, window, reason)
     form.refuse_above(limits.WIDEST_CELL * step, cell, reason)
@@ -219,35 +224,28 @@ def _work(
     reason += f" d0 / {limits.FINEST_STEP:g} and {limits.COARSEST_STEP:g} d0"
     form.refuse_above(step, d0 / limits.FINEST_STEP, reason)
     form.refuse_above(limits.COARSEST_STEP * d0, step, reason)
-    longest = np.minimum(o, size) * (d0 + d1 + d2 * (s + o))
-    longest = LONGEST * np.maximum(longest, d0 + (d1 + d2) * (s + 1)) / step + 2
-    own = own_seconds(s, o, d0, d1, d2)
-    blocks = 3 + o / size + np.log(np.maximum(1, 2 * size / (s + 1))) / math.log(1.5)
-    points = np.maximum(allowance - own, 0) / step + 3
-    width = cell / step
-    ranges = 1 / (spread - 1) + np.log(longest) / math.log(spread) + 2
-    lengths = longest * spread / (spread - 1)
-
-    def numbers(group: float) -> FloatArray:
-        """Return the work for one block of each request, shape (n,).
-
-        A block is a run of consecutive rounds of a request. ``group`` is the number of grid points
-        in a group: neighbouring points at which a block may begin and that share lower bounds on
-        its payments.
-        """
-        groups, count = points / group + 1, np.minimum(points, group)
-        spans = (count / width + 1) * ((group + longest) / width + 2)
-        work = 2 * (ranges * count + lengths) * (6 + np.log2(longest))
-        work += TANGENT * (ranges + lengths / width) + ranges * spans
-        work = groups * work + 4 * longest + (points / width + 2) * spans + BLOCK
-        return np.asarray(work)
-
-    # A group is a run of grid points at which a block (some consecutive rounds of a request) may
-    # begin. It has at least as many points as an interval with one price, except if the block is
-    # the prompt.
-    group = GROUP * (spread - 1) * d0 / step + 1
-    work = blocks * numbers(max(width, group)) + numbers(group)
-    return int(work.sum() / AT_ONCE)
+    block = np.maximum(np.minimum(o, size) * (d0 + d1 + d2 * (s + o)), d0 + (d1 + d2) * (s + 1))
+    blocks = 4 + o / size + np.log(np.maximum(1, 2 * size / (s + 1))) / math.log(1.5)
+    rest = np.maximum(allowance - own, 0)
+    points, width, d0 = rest / step + 3, cell / step, d0 / step
+    # A group has at least GROUP * d0 grid points, and most groups have the points of a cell.
+    group = max(width / 2, GROUP * d0)
+    groups, starts = points / group + 2, np.minimum(points, max(width, group) + 1)
+    longest = np.minimum(LONGEST * block, rest + 2 * block) / step + 3
+    # Windows grow with the durations up to WIDEST * d0, or have one grid step each.
+    widest = WINDOWS * max(1, int(WIDEST * d0))
+    growth = 1 + 0.5 * WINDOWS * min(1 / WINDOWS, spread - 1)
+    ranges = 6 + math.log(1 + d0) / math.log(growth)
+    ranges = np.minimum(ranges, longest / WINDOWS) + longest / widest + 1
+    mean = 0.5 * (longest + block / step) + widest
+    cells = (starts + mean) / width + 2
+    tangent = starts + mean + (starts + widest) * (3 + math.log2(3 + d0)) + 2 * WINDOWS * starts
+    tangent += TANGENT * cells + (starts / width + 1) * cells
+    slopes = 4 * (HALVINGS + 1) * TANGENT * cells
+    most = SLOPES + 2 if spread < 4096 ** (1 / SLOPES) else math.log(4096, spread) + 2
+    work = groups * (ranges * (most * tangent + slopes) + longest / width)
+    work += 4 * longest + (points / width + 2) * (longest / width + 2) + BLOCK
+    return int((blocks * work).sum() / AT_ONCE)
 
 
 def _number(value: Any, where: str, minimum: float, maximum: float) -> float:

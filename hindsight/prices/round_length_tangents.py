@@ -43,8 +43,8 @@ from .round_length_rounding import SHRINK
 
 WINDOWS, WIDEST, SLOPES = 8, 1.0, 12
 """A range of durations of a block (run of steps) has up to `WINDOWS` windows. Each lasts up to
-`WIDEST` times the overhead d0, or one grid step. About `SLOPES` tangents (lower bounds on payments)
-are tried, with the slopes that are best at the ends of the range and some between them."""
+`WIDEST` times the overhead d0, or one grid step. Three to about `SLOPES` tangents (lower bounds on
+payments) are tried, with the slopes that are best at the ends of the range and some between."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
@@ -122,8 +122,8 @@ class Tables(NamedTuple):
     size : int
         Largest number of consecutive steps of a request that form a block.
     spread : float
-        Least ratio, above 1, of the slopes of two neighbouring tangents, from which each lower
-        bound on payments is chosen.
+        Ratio, above 1, of the slopes of two neighbouring tangents, from which each lower bound on
+        payments is chosen. It is changed if there would be more than `SLOPES` or less than three.
     stop : int64 array, shape (1,)
         Another thread sets it to 1 to end the computation, whose results are then not used.
     """
@@ -397,7 +397,8 @@ def range_of_durations(
     """
     step, d0 = tables.grid.step, tables.machine.d0
     free = max(step * early - block.steps * d0, block.steps * block.work)
-    width = max(1, int(min(free / WINDOWS, WIDEST * d0) / step))
+    share = min(1.0 / WINDOWS, tables.spread - 1.0)
+    width = max(1, int(min(share * free, WIDEST * d0) / step))
     windows = min(WINDOWS, (longest - early - 1) // width + 1)
     return Range(begin, points, early, early + windows * width, width)
 
@@ -440,7 +441,8 @@ def lower_by_range(
     at, shift = following[0], begin - following[1]
     rate, high = _slopes(block, part, tables, scratch.linear)
     least = max(rate, high / 4096.0)
-    ratio = max(tables.spread, (high / least) ** (1.0 / SLOPES)) if high > 0.0 else 1.0
+    most = high / least if high > 0.0 else 1.0
+    ratio = max(min(tables.spread, math.sqrt(most)), most ** (1.0 / SLOPES))
     for window in range((late - early) // width):
         for x in range(count):
             scratch.left[window, x] = scratch.right[window, x] = NOTHING
@@ -455,7 +457,7 @@ def lower_by_range(
         # over such a span.
         _window_minima(scratch.least, count + late - early - width, width + 2)
         _take_better(part, scratch)
-        if rate >= high:
+        if rate >= high or tables.stop[0]:
             break
         rate = min(high, ratio * max(rate, least))
     for window in range((late - early) // width):

@@ -218,7 +218,7 @@ def _lower_by_steps(
         values[x] = math.inf
     group = int(GROUP * d0 / grid.step) + 1
     known = following.at, following.low
-    begin, largest = span.low, 0.0
+    begin, largest, latest = span.low, 0.0, 0
     while begin <= span.high and not tables.stop[0]:
         count = min(max(width - begin % width, group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
@@ -230,9 +230,10 @@ def _lower_by_steps(
             part = range_of_durations(block, begin, count, early, longest, tables)
             rate = lower_by_range(block, part, known, tables, scratch, own)
             largest = max(largest, rate)
+            latest = max(latest, part.late)
             early = part.late
         begin += count
-    points = max(width, group) + longest + 8
+    points = max(width, group) + latest + 8
     seconds = grid.step * (span.high + 2 * points) + span.remaining
     if following.deadline < math.inf:
         seconds = 1.0
@@ -337,10 +338,10 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
 
     Block k is a run of consecutive steps of a request. Tangents are lower bounds on what the block
     pays. If it lasts longer than the duration chosen here, a simpler bound is used. The first grid
-    point is ``low``. Later points are left out if the request costs more than ``cut`` seconds from
-    there on, or is late: such costs need not be exact. ``cut`` is the arrival time plus
-    `Goals.allowance`. ``following`` has lower bounds on G_k, the cost of the request after block k.
-    See parts (6) and (7) of the proof at the head of this module.
+    point is ``low``. Later points and longer durations are left out if the request costs more than
+    ``cut`` seconds from there on, or is late: such costs need not be exact. ``cut`` is the arrival
+    time plus `Goals.allowance`. ``following`` has lower bounds on G_k, the cost of the request
+    after block k. See parts (6) and (7) of the proof at the head of this module.
     """
     step = grid.step
     remaining = following.remaining + block.own
@@ -354,7 +355,6 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     # work, the cheapest length is d0 + sqrt(beta w d0).
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
     slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
-    longest = max(int(slowest / step), shortest) + 1
     high = max(int((cut - remaining) / step) + 1, low + 1)
     # ``high`` is the last grid point at which the block (run of consecutive steps) may begin. Lower
     # it while the cost after the block exceeds ``cut`` at grid point ``high`` - 1, or is 1 there
@@ -366,6 +366,9 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
         and following.at[high - 1 - following.low] > most
     ):
         high -= 1
+    # A block (run of consecutive steps) that begins at ``low`` or later and lasts for more than
+    # ``high`` - ``low`` + ``shortest`` grid steps ends where costs need not be exact.
+    longest = max(min(int(slowest / step), high - low + shortest), shortest) + 1
     return _Span(low, high, shortest, longest, remaining)
 
 

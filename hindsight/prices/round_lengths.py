@@ -272,9 +272,8 @@ class PricedValues:
     size : int, default 32
         Largest number of consecutive steps of a request that are evaluated together, as a block.
     spread : float, default 1.2
-        Least ratio, > 1, of the slopes of two neighbouring tangents (linear lower bounds on
-        payments). The best of several tangents is used. Smaller ratios give better bounds and take
-        longer.
+        Ratio, > 1, of the slopes of two neighbouring tangents (linear lower bounds on payments).
+        The best of several tangents is used. Smaller ratios give better bounds and take longer.
     deadlines : Deadlines or None, default None
         With deadlines, V_i is the least that request i pays if it meets its deadlines, but at most
         1, the cost of a late request. The bound is then on the number of late requests.
@@ -359,7 +358,9 @@ class PricedValues:
         ``allowance`` has the number of seconds after each request's arrival up to which its least
         remaining cost is computed, shape (n,).
         """
-        return int(float(allowance.max()) / self._tables.grid.step) + 4 * self._longest + 32
+        step, most = self._tables.grid.step, float(allowance.max())
+        longest = min(self._longest, int((most + 2 * self.own.max()) / step) + 8)
+        return int(most / step) + 4 * longest + 32
 
     def raise_values(
         self,

@@ -86,7 +86,7 @@ fall and rise from cell to cell prove less. If cells are not halved, the ascent 
 GRIDS = ((0.4, 64, 1.3), (3.2, 64, 1.1), (6.4, 32, 1.05), (12.8, 16, 1.05))
 """Time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1) least
 number of grid steps in d0, the seconds of a round without tokens, (2) largest number of consecutive
-rounds of a request that are evaluated together, (3) least ratio of the slopes of two neighbouring
+rounds of a request that are evaluated together, (3) ratio of the slopes of two neighbouring
 tangents. Tangents are linear lower bounds on what such rounds pay."""
 
 LARGEST_WINDOW = 1 << 22

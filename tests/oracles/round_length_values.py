@@ -8,10 +8,9 @@ of the compiled loops, computed here in plain floats. Everything that is proved 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
 from typing import Any
 
 Cell = tuple[Fraction, Fraction, Fraction, Fraction]
@@ -129,45 +128,59 @@ def best_rate(case: Case, block: Block, begin: int, lasts: float) -> Fraction:
     return Fraction(best)
 
 
+def slopes(case: Case, block: Block, points: range, lengths: tuple[int, int]) -> Iterator[Fraction]:
+    """Lambdas between the best at the four corners of a range, with equal ratios."""
+    corners = [
+        float(best_rate(case, block, begin, float(case.step) * lasts))
+        for lasts in lengths
+        for begin in (points[0], points[0] + len(points))
+    ]
+    rate, high = min(corners), max(corners)
+    least = max(rate, high / 4096)
+    yield Fraction(rate)
+    while rate < high:
+        ratio = max(min(case.spread, math.sqrt(high / least)), (high / least) ** (1 / 12))
+        rate = min(high, ratio * max(rate, least))
+        yield Fraction(rate)
+
+
 def ends_by_tangent(
     case: Case,
     block: Block,
     rate: Fraction,
     points: range,
-    lengths: tuple[int, int],
+    windows: list[range],
     after: Callable[[int], Fraction],
-) -> list[tuple[Fraction, Fraction]]:
-    """(5) A pair of ends of each step of the grid, for lengths from one to the other."""
-    early, late = lengths
+) -> list[list[tuple[Fraction, Fraction]]]:
+    """(5) A pair of ends of each step of the grid, for the lengths of each window."""
+    late, wide = windows[-1].stop, len(windows[0]) + 2
     last = points[-1] + late + 2
-    phi = dict(
-        zip(
-            range(points[0], last + 1),
-            accumulate(
-                (
-                    case.step * conjugate(case, block, rate, case.prices_between(m, m)[0])[0]
-                    for m in range(points[0], last)
-                ),
-                initial=Fraction(0),
-            ),
-            strict=True,
-        )
-    )
-    pairs = []
-    for m in points:
-        # Blocks that begin in the same cell, as far as it has points of the group.
-        further = min(points[0] + len(points) + late + 2, (m // case.width + 1) * case.width)
-        if m // case.width >= len(case.prices):
-            further = last
-        prices = case.prices_between(m, further + late + 1)
-        price, alpha = (min(one[k] for one in prices) for k in range(2))
-        constant = rate * len(block.works)
-        constant += alpha * sum(one - block.shares[0] for one in block.shares)
-        constant += price * sum(one - block.works[0] for one in block.works)
-        # All t + E of a step lie between these grid points.
-        least = min(after(y) - phi[y] for y in range(m + early, m + late + 2))
-        pairs.append((constant + phi[m] + least, constant + phi[m + 1] + least))
-    return pairs
+    ends = [(c + 1) * case.width for c in range(points[0] // case.width, len(case.prices))]
+    phi = [Fraction(0)]
+    for m in range(points[0], last):
+        if m == points[0] or m in ends:
+            growth = case.step * conjugate(case, block, rate, case.prices_between(m, m)[0])[0]
+        phi.append(phi[-1] + growth)
+    early = windows[0].start
+    rest = [after(points[0] + y) - phi[y] for y in range(early, last - points[0] + 1)]
+    # All t + E of a step lie between ``wide`` grid points.
+    least = [min(rest[y : y + wide]) for y in range(len(rest) - wide + 1)]
+    ways: list[list[tuple[Fraction, Fraction]]] = [[] for _ in windows]
+    for x, m in enumerate(points):
+        if m == points[0] or m in ends:
+            # Blocks that begin in the same cell, as far as it has points of the group.
+            further = min(points[0] + len(points) + late + 2, (m // case.width + 1) * case.width)
+            if m // case.width >= len(case.prices):
+                further = last
+            prices = case.prices_between(m, further + late + 1)
+            price, alpha = (min(one[k] for one in prices) for k in range(2))
+            constant = rate * len(block.works)
+            constant += alpha * sum(one - block.shares[0] for one in block.shares)
+            constant += price * sum(one - block.works[0] for one in block.works)
+        for lengths, pairs in zip(windows, ways, strict=True):
+            until = constant + least[x + lengths.start - early]
+            pairs.append((until + phi[x], until + phi[x + 1]))
+    return ways
 
 
 def least_payment(case: Case, block: Block, first: int, last: int) -> Fraction:
@@ -195,17 +208,18 @@ def lower_group(
         if all(dear + after(m + early) >= values[m] for m in range(begin, end + 1)):
             break
         free = max(step * early - least, len(block.works) * work)
-        longer = free * (case.spread + 0.01 * free / float(block.own))
-        late = min(max(early + 1, int((least + longer) / step)), longest)
-        touch = least + 0.93 * (step * (late + 1) - least)
-        first, last = (best_rate(case, block, one, touch) for one in (begin, end))
-        middle = Fraction(math.sqrt(first * last))
-        rates = [middle] if max(first, last) <= 1.05 * min(first, last) else [first, last, middle]
-        ways = [ends_by_tangent(case, block, rate, points, (early, late), after) for rate in rates]
-        for m, some in zip(points, zip(*ways, strict=True), strict=True):
-            left, right = max(some, key=sum)
-            values[m], values[m + 1] = min(values[m], left), min(values[m + 1], right)
-        early = late
+        width = max(1, int(min(free * min(1 / 8, case.spread - 1), d0) / step))
+        starts = range(early, min(longest, early + 8 * width), width)
+        windows = [range(one, one + width) for one in starts]
+        early = windows[-1].stop
+        ways = [
+            ends_by_tangent(case, block, rate, points, windows, after)
+            for rate in slopes(case, block, points, (windows[0].start, early))
+        ]
+        for window in zip(*ways, strict=True):
+            for m, some in zip(points, zip(*window, strict=True), strict=True):
+                left, right = max(some, key=sum)
+                values[m], values[m + 1] = min(values[m], left), min(values[m + 1], right)
 
 
 def lower_ends(
@@ -218,11 +232,10 @@ def lower_ends(
     """(5) The lower of the two ends of each grid point from the first to the last."""
     low, high = window
     values: dict[int, Any] = dict.fromkeys(range(low, high + 2), math.inf)
-    group = int(40.0 * (case.spread - 1) * float(case.minorant[0]) / float(case.step)) + 1
+    group = int(2 * float(case.minorant[0]) / float(case.step)) + 1
     m = low
     while m <= high:
-        wide = case.width if len(block.works) > 1 else lengths[0] // 4
-        count = min(max(min(case.width - m % case.width, wide), group), high + 1 - m)
+        count = min(max(case.width - m % case.width, group), high + 1 - m)
         lower_group(case, block, range(m, m + count), lengths, after, values)
         m += count
     return values
@@ -256,12 +269,13 @@ def value(case: Case) -> Fraction:
         shortest = max(int(block.own / step), before - low)
         best = steps * float(d0 + Fraction(math.sqrt(dearest * block.works[0] * d0)))
         own = float(block.own)
-        longest = max(int(min(max(8 * own, 6 * best), 40 * own) / float(step)), shortest) + 1
         left = remaining + block.own
         high = max(int((cut - float(left)) / float(step)) + 1, low + 1)
         most = cut if case.end is None else 1 - 1e-8
         while high > low + 1 and high - 1 in known and known[high - 1] > most:
             high -= 1
+        slowest = int(min(max(8 * own, 80 * best), 400 * own) / float(step))
+        longest = max(min(slowest, high - low + shortest), shortest) + 1
         values = lower_ends(case, block, (low, high), (shortest, longest), after)
         # (7) A start after the last computed point counts from it.
         least = high * step + left

@@ -18,14 +18,17 @@ from hindsight.prices.minorants import AffineMinorant
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, Shares
 from instances import InvalidValueError, Workload
 
+ODD = Fraction(4099, 4096)
+
 
 def drawn(seed: int) -> tuple[Case, float]:
     """A request under prices on a coarse grid, its value by the compiled loops, and own time."""
     rng = np.random.default_rng([37, seed])
     minorant = drawn_minorant(rng)
-    if not (minorant.d1 or minorant.d2):
-        # Where rounds have no work, the best lambda is a tie, which floats break either way.
-        minorant = minorant._replace(d2=Fraction(1, 256))
+    # Where rounds have no work, or last a round number of steps, the best lambda is a tie, which
+    # floats break either way.
+    d2 = minorant.d2 if minorant.d1 else minorant.d2 or Fraction(1, 256)
+    minorant = minorant._replace(d1=minorant.d1 * ODD, d2=d2 * ODD)
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
     arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
     limit = s + o + int(rng.integers(0, 60))
