@@ -41,10 +41,11 @@ from instances.arrays import FloatArray, IntArray
 
 from .round_length_rounding import SHRINK
 
-WINDOWS, WIDEST, SLOPES = 8, 1.0, 12
-"""A range of durations of a block (run of steps) has up to `WINDOWS` windows. Each lasts up to
-`WIDEST` times the overhead d0, or one grid step. Three to about `SLOPES` tangents (lower bounds on
-payments) are tried, with the slopes that are best at the ends of the range and some between."""
+WINDOWS, WIDE, SLOPES = 8, 64.0, 12
+"""A range of durations of a block (run of steps) has up to `WINDOWS` windows. Each lasts up to the
+overhead d0, or (duration - d0 * steps) / `WIDE` if that is more, or one grid step. Three to about
+`SLOPES` tangents (lower bounds on payments) are tried, with the slopes that are best at the ends of
+the range and some between."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
@@ -334,7 +335,8 @@ def _fill_tangent(block: Block, rate: float, part: Range, tables: Tables, scratc
         end = points if c == cells else min(points, (c + 1) * width - begin)
         density, _ = _conjugate(block.work, rate, scratch.linear[c], grid.beta[c], d0)
         growth = grid.step * density
-        for y in range(x, end):
+        # Only starts and ends of the block (run of consecutive steps) need an entry.
+        for y in range(x if x <= part.points else max(x, part.early), end):
             scratch.phi[y] = phi + growth * (y - x)
         phi += growth * (end - x)
         if x < part.points:
@@ -398,7 +400,7 @@ def range_of_durations(
     step, d0 = tables.grid.step, tables.machine.d0
     free = max(step * early - block.steps * d0, block.steps * block.work)
     share = min(1.0 / WINDOWS, tables.spread - 1.0)
-    width = max(1, int(min(share * free, WIDEST * d0) / step))
+    width = max(1, int(min(share * free, max(free / WIDE, d0)) / step))
     windows = min(WINDOWS, (longest - early - 1) // width + 1)
     return Range(begin, points, early, early + windows * width, width)
 

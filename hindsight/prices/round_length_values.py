@@ -15,13 +15,13 @@ at grid points. Their interpolation g_k does not fall, and is nowhere above G_k.
 grid points, and so is g_k. Durations up to X, a multiple of h, are cut into windows. Let block k
 begin at t with m h <= t <= (m + 1) h, and let its duration E be in some window. Then its payment
 plus G_k(t + E) is at least the sum of the constants of the tangent, Phi(t), and the least g_k - Phi
-at the grid points that surround all t + E. This sum is linear in t: call its values at m h and
-(m + 1) h *ends*. Each window takes the ends of the best of several lambda, and the least ends of
-all windows are kept. Part (2) gives ends too: the least payment for all durations from some E on,
-plus g_k after this E. If these are not below the ends for shorter durations, longer durations need
-not be examined. A grid point has an end from the step before it and an end from the step after it,
-and gets the lower one. So the chord between grid points is a lower bound, also after a minimum over
-all later points.
+at the grid points that surround all t + E. This sum is linear in t: call its values at m h and (m +
+1) h *ends*. Each window takes the ends of the best of several lambda, and the least ends of all
+windows are kept. Part (2) gives ends too, for all durations from one to another: the least payment
+for these durations, plus g_k after the shortest. If these are not below the ends for shorter
+durations, these durations need not be examined. A grid point has an end from the step before it and
+an end from the step after it, and gets the lower one. So the chord between grid points is a lower
+bound, also after a minimum over all later points.
 
 (6) *Long blocks.* Consider the moment of least c in a block that lasts longer than X. If it is in
 [t, t + X], the block pays at least b times the least c of that time, and G_k(t + X) or more
@@ -70,10 +70,11 @@ from .round_length_tangents import (
     range_of_durations,
 )
 
-SLOWEST, UNHURRIED, LONGEST = 8.0, 80.0, 400.0
+SLOWEST, UNHURRIED, LONGEST = 40.0, 80.0, 400.0
 """Factors in X, the longest duration of a block (consecutive steps of a request) with the best
-lower bounds on its payments: X = min(max(SLOWEST * least, UNHURRIED * best), LONGEST * least)
-seconds. ``least`` is the block's least duration, ``best`` its cheapest one at the largest price."""
+lower bounds on its payments: X is SLOWEST * least or, if longer, least + min(UNHURRIED * best,
+LONGEST * least) / steps. ``least`` is the least duration of the block in seconds, ``best`` its
+cheapest one at the largest price. A prompt is one step: its X allows for long waits."""
 
 GROUP = 2.0
 """A group is some grid points at which a block (run of steps) may begin. They try the same lower
@@ -222,15 +223,13 @@ def _lower_by_steps(
     while begin <= span.high and not tables.stop[0]:
         count = min(max(width - begin % width, group), span.high + 1 - begin)
         early, own = span.shortest, values[begin - span.low :]
-        paid = least_payment(block, begin, begin + count + longest, grid, scratch.linear)
         while early < longest and not tables.stop[0]:
             after = following.at[begin + early - following.low :]
-            if not _may_fall(count + 1, paid, after, own):
-                break
             part = range_of_durations(block, begin, count, early, longest, tables)
-            rate = lower_by_range(block, part, known, tables, scratch, own)
-            largest = max(largest, rate)
-            latest = max(latest, part.late)
+            paid = least_payment(block, begin, begin + count + part.late, grid, scratch.linear)
+            if _may_fall(count + 1, paid, after, own):
+                rate = lower_by_range(block, part, known, tables, scratch, own)
+                largest, latest = max(largest, rate), max(latest, part.late)
             early = part.late
         begin += count
     points = max(width, group) + latest + 8
@@ -354,7 +353,8 @@ def _window(block: Block, low: int, cut: float, following: _Values, grid: Grid, 
     # length. A step of work w adds w seconds to a round of overhead d0. At a constant price beta of
     # work, the cheapest length is d0 + sqrt(beta w d0).
     best = block.steps * (d0 + math.sqrt(grid.dearest * block.work * d0))
-    slowest = min(max(SLOWEST * block.own, UNHURRIED * best), LONGEST * block.own)
+    spare = min(UNHURRIED * best, LONGEST * block.own) / block.steps
+    slowest = max(SLOWEST * block.own, block.own + spare)
     high = max(int((cut - remaining) / step) + 1, low + 1)
     # ``high`` is the last grid point at which the block (run of consecutive steps) may begin. Lower
     # it while the cost after the block exceeds ``cut`` at grid point ``high`` - 1, or is 1 there

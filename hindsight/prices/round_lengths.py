@@ -244,7 +244,7 @@ def longest_block(
     s, o = workload.prompt_lengths, workload.output_lengths
     prompt, token = (d1 + d2) * (int(s.max()) + 1), d1 + d2 * int((s + o).max())
     return max(
-        steps * min(max(SLOWEST * own, UNHURRIED * best), LONGEST * own)
+        max(steps * SLOWEST * own, steps * own + min(UNHURRIED * best, LONGEST * own))
         for steps, own, best in (
             (steps, d0 + work, d0 + math.sqrt(dearest * work * d0))
             for steps, work in ((1, prompt), (size, token))
