@@ -76,7 +76,7 @@ time). The ascent continues only with the minorant whose lower bound on the cost
 CYCLES = 2
 """Number of simulated annealings that improve the schedule if there is no time limit."""
 
-FINER_TURNS, FINEST_CELL, STALL_GAIN = 40, 4.0, 2e-4
+FINER_TURNS, FINEST_CELL, STALL_GAIN = 20, 4.0, 2e-4
 """After every `FINER_TURNS` passes over all requests, a price ascent halves its price cells
 (intervals of constant price) if there is time for as many passes with halved ones. A cell lasts at
 least `FINEST_CELL` times d0, the seconds of a round without tokens. With shorter cells, prices that
