@@ -205,7 +205,7 @@ def _work(
         The time grid has too many points, or its step is much shorter or longer than the overhead
         of a round.
     """
-    from hindsight.prices.round_length_tangents import HALVINGS, SLOPES, WIDEST, WINDOWS
+    from hindsight.prices.round_length_tangents import HALVINGS, SLOPES, WIDE, WINDOWS
     from hindsight.prices.round_length_values import GROUP, LONGEST
     from hindsight.prices.round_lengths import longest_block
 
@@ -232,11 +232,14 @@ def _work(
     group = max(width / 2, GROUP * d0)
     groups, starts = points / group + 2, np.minimum(points, max(width, group) + 1)
     longest = np.minimum(LONGEST * block, rest + 2 * block) / step + 3
-    # Windows grow with the durations up to WIDEST * d0, or have one grid step each.
-    widest = WINDOWS * max(1, int(WIDEST * d0))
+    # Windows grow with the durations up to d0 or one grid step, and again after WIDE times that.
+    shortest = max(1.0, d0)
+    widest = np.maximum(WINDOWS * shortest, longest * WINDOWS / WIDE)
     growth = 1 + 0.5 * WINDOWS * min(1 / WINDOWS, spread - 1)
     ranges = 6 + math.log(1 + d0) / math.log(growth)
-    ranges = np.minimum(ranges, longest / WINDOWS) + longest / widest + 1
+    later = np.log(1 + longest / (WIDE * shortest)) / math.log(1 + WINDOWS / WIDE)
+    later = np.minimum(longest / (WINDOWS * shortest), WIDE / WINDOWS + later)
+    ranges = np.minimum(ranges, longest / WINDOWS) + later + 1
     mean = 0.5 * (longest + block / step) + widest
     cells = (starts + mean) / width + 2
     tangent = starts + mean + (starts + widest) * (3 + math.log2(3 + d0)) + 2 * WINDOWS * starts

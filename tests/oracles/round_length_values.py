@@ -203,18 +203,18 @@ def lower_group(
     least, work = len(block.works) * d0, float(block.works[0])
     begin, end = points[0], points[0] + len(points)
     early, longest = lengths
-    dear = least_payment(case, block, begin, end + longest)
     while early < longest:
-        if all(dear + after(m + early) >= values[m] for m in range(begin, end + 1)):
-            break
         free = max(step * early - least, len(block.works) * work)
-        width = max(1, int(min(free * min(1 / 8, case.spread - 1), d0) / step))
+        width = max(1, int(min(free * min(1 / 8, case.spread - 1), max(free / 64, d0)) / step))
         starts = range(early, min(longest, early + 8 * width), width)
         windows = [range(one, one + width) for one in starts]
-        early = windows[-1].stop
+        first, early = early, windows[-1].stop
+        dear = least_payment(case, block, begin, end + early)
+        if all(dear + after(m + first) >= values[m] for m in range(begin, end + 1)):
+            continue
         ways = [
             ends_by_tangent(case, block, rate, points, windows, after)
-            for rate in slopes(case, block, points, (windows[0].start, early))
+            for rate in slopes(case, block, points, (first, early))
         ]
         for window in zip(*ways, strict=True):
             for m, some in zip(points, zip(*window, strict=True), strict=True):
@@ -274,7 +274,7 @@ def value(case: Case) -> Fraction:
         most = cut if case.end is None else 1 - 1e-8
         while high > low + 1 and high - 1 in known and known[high - 1] > most:
             high -= 1
-        slowest = int(min(max(8 * own, 80 * best), 400 * own) / float(step))
+        slowest = int(max(40 * own, own + min(80 * best, 400 * own) / steps) / float(step))
         longest = max(min(slowest, high - low + shortest), shortest) + 1
         values = lower_ends(case, block, (low, high), (shortest, longest), after)
         # (7) A start after the last computed point counts from it.
