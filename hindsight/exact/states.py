@@ -186,7 +186,11 @@ class StateSearch:
         self.prices = Prices(Q, np.pad(capacities, (0, missing)), P, u)
 
     def run(
-        self, budget: int = ANY, should_stop: Callable[[], bool] = never, state_limit: int = ANY
+        self,
+        budget: int = ANY,
+        should_stop: Callable[[], bool] = never,
+        state_limit: int = ANY,
+        width: int = ANY,
     ) -> SearchOutcome[IntArray]:
         """Search epoch by epoch for schedules of total latency <= ``budget``.
 
@@ -202,6 +206,9 @@ class StateSearch:
             Largest number of states kept in all epochs so far, plus children found so far of the
             states of the present epoch. If there are more, the search ends with status
             ``"states"``.
+        width : int, default 2^40
+            Largest number of states kept at an epoch: those with the least lower bounds. If there
+            were more, the search ends with status ``"beam"``.
         """
         status: SearchStatus = "exhausted"
         layer, best = self.root(), None
@@ -227,6 +234,9 @@ class StateSearch:
                     budget, best = latency - 1, found.starts[winner].astype(np.int64)
             alive = np.flatnonzero(~finished & (found.bounds <= budget * SCALE))
             layer = self.undominated(found, alive)
+            if len(layer.costs) > width:
+                kept, status = np.argpartition(layer.bounds, width)[:width], "beam"
+                layer = Layer._make(column[kept] for column in layer)
             tau, states = tau + 1, states + len(layer.costs)
         return SearchOutcome(status, best, states)
 

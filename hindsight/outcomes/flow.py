@@ -105,8 +105,8 @@ class Background:
     *steps : Callable[[Interval], bool or None]
         Functions that search for a while, and offer better schedules to the interval that they get.
         The second thread runs them in turn, again and again, until one returns False or raises a
-        MemoryError. If there is no second thread, `advance` runs the first step, and `must_stop`
-        runs the last step.
+        MemoryError. If there is no second thread, `advance` runs one step, and `must_stop` runs
+        the last step.
     share : float, default 0.0
         Largest share of time that `must_stop` may spend on the last step. It is a share of the time
         since the first call of `running`.
@@ -191,10 +191,10 @@ class Background:
                 return
             self._take()
 
-    def advance(self) -> None:
-        """Run the first step of the search, unless a second thread runs the steps."""
+    def advance(self, step: int = 0) -> None:
+        """Run a step of the search (default: the first), unless a second thread runs the steps."""
         if self._thread is None:
-            self._steps[0](self._interval)
+            self._steps[step](self._interval)
 
     def must_stop(self) -> bool:
         """Return whether the solve is done: the stop callback of the computation of lower bounds.

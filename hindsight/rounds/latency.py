@@ -3,7 +3,8 @@
 `TotalLatency.run` has the table of the parts of the solve (`hindsight.outcomes.flow`).
 
 **Schedules** come from annealed orders (`hindsight.schedules.orders`), and from beam searches and
-local search (`hindsight.schedules.improving`), which the linear relaxation guides.
+local search (`hindsight.schedules.improving`), which the linear relaxation guides. State prices
+guide beam searches near the best schedule (`hindsight.exact.corridors`).
 
 **The relaxation** (`hindsight.rounds.token_relaxation`) gives an exact lower bound and memory
 prices for one machine in tokens. If its time share ends before it converges, it continues after the
@@ -39,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from hindsight.exact.corridors import CorridorSearch
 from hindsight.exact.starts import start_sets
 from hindsight.exact.states import StateSearch
 from hindsight.outcomes.flow import Background, Part, run_turns
@@ -184,7 +186,8 @@ class TotalLatency:
             self._states = StateSearch(self._source.columns, most_states)
             self._orders = OrderSearch(self._source, interval.schedule.start_times, search.seed)
             self._moves, self._step = MOVES, max(1, round(FIRST_STEP * interval.upper_bound))
-            steps.insert(0, self._anneal)
+            self._corridors = CorridorSearch(self._source.columns, most_states, search.seed)
+            steps[:0] = self._anneal, self._search_corridors
         share *= self._is_ruined
         self._schedules = Background(interval, search.cores, *steps, share=share)
         # ``_relaxation`` is the linear relaxation, and ``_relaxed`` its latest result. The flag
@@ -227,6 +230,7 @@ class TotalLatency:
             search,
             Part(self._improve_prices, "relaxation", fits=states),
             Part(self._search_states, "search", fits=plain),
+            Part(partial(self._schedules.advance, 1), "search", fits=plain),
             Part(self._search_graphs, "search", fits=one),
             programs._replace(fits=self._method != "beams" and not plain, once=states),
             search._replace(run=partial(self._improve, interval, None)),
@@ -281,6 +285,16 @@ class TotalLatency:
             # In the main thread, each annealing has twice as many moves as the one before. In a
             # second thread, annealings of equal length take turns with ruin and recreate.
             self._moves *= 2
+
+    def _search_corridors(self, interval: Interval) -> None:
+        """Run beam searches near the best schedule, and offer the best one to ``interval``.
+
+        State prices guide them. Before the second ascent in these prices, do nothing.
+        """
+        if self._ascents > 1:
+            starts, stop = interval.schedule.start_times, interval.clock.must_stop
+            found = self._corridors.improve(starts, self._states.prices, stop)
+            interval.offer(Schedule(self._source, found))
 
     def _start_prices(self) -> None:
         """Start the ascent in state prices from the prices of a few state tables.
