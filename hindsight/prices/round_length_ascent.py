@@ -53,7 +53,7 @@ STEPS, DEADLINE_STEPS = 2, 8
 """Number of time-grid steps per cell (interval with one price), without and with deadlines. The
 grid is finer with deadlines, because they take effect up to about one grid step late."""
 
-RATE, FAST_RATE = 0.2, 0.25
+RATE, FAST_RATE = 0.12, 0.25
 """First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 

@@ -53,7 +53,7 @@ OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
 alone. `PRICES`: bound proved by prices of machine time, which a dual ascent finds."""
 
-OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.65, 0.33), (1.0, 0.5)
+OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.6, 0.33), (1.0, 0.5)
 """Shares of the time left. `OPENING_SHARE`: for first schedules. `ASCENT_SHARE`: for price ascents,
 without and with deadlines. `EVALUATION_SHARE`: for the lower bound, without and with deadlines."""
 
@@ -76,14 +76,14 @@ time). The ascent continues only with the minorant whose lower bound on the cost
 CYCLES = 2
 """Number of simulated annealings that improve the schedule if there is no time limit."""
 
-FINER_TURNS, FINEST_CELL, STALL_GAIN = 20, 4.0, 2e-4
+FINER_TURNS, FINEST_CELL, STALL_GAIN = 40, 4.0, 2e-4
 """After every `FINER_TURNS` passes over all requests, a price ascent halves its price cells
 (intervals of constant price) if there is time for as many passes with halved ones. A cell lasts at
 least `FINEST_CELL` times d0, the seconds of a round without tokens. With shorter cells, prices that
 fall and rise from cell to cell prove less. If cells are not halved, the ascent ends once
 `FINER_TURNS` passes raise its lower bound by at most `STALL_GAIN` times that bound."""
 
-GRIDS = ((0.4, 64, 1.3), (3.2, 64, 1.1), (6.4, 32, 1.05), (12.8, 16, 1.05))
+GRIDS = ((0.4, 64, 2.0), (3.2, 64, 1.15), (6.4, 32, 1.05), (12.8, 16, 1.05))
 """Time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1) least
 number of grid steps in d0, the seconds of a round without tokens, (2) largest number of consecutive
 rounds of a request that are evaluated together, (3) ratio of the slopes of two neighbouring
