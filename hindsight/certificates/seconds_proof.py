@@ -205,7 +205,7 @@ def _work(
         The time grid has too many points, or its step is much shorter or longer than the overhead
         of a round.
     """
-    from hindsight.prices.round_length_tangents import HALVINGS, SLOPES, WIDE, WINDOWS
+    from hindsight.prices.round_length_tangents import FLATTEST, HALVINGS, SLOPES, WIDE, WINDOWS
     from hindsight.prices.round_length_values import GROUP, LONGEST
     from hindsight.prices.round_lengths import longest_block
 
@@ -214,9 +214,10 @@ def _work(
     s = workload.prompt_lengths.astype(np.float64)
     o = workload.output_lengths.astype(np.float64)
     own = own_seconds(s, o, d0, d1, d2)
-    most = float(allowance.max())
+    until = float(allowance.max())
     # No duration is examined that exceeds the allowance by more than the least duration.
-    window = (4 * min(longest_block(workload, minorant, size), most + 2 * own.max()) + most) / step
+    lasts = min(longest_block(workload, minorant, size), until + 2 * own.max())
+    window = (4 * lasts + until) / step
     reason = "proof: a request or a price cell has too many points of the time grid"
     form.refuse_above(limits.LARGEST_WINDOW, window, reason)
     form.refuse_above(limits.WIDEST_CELL * step, cell, reason)
@@ -245,8 +246,8 @@ def _work(
     tangent = starts + mean + (starts + widest) * (3 + math.log2(3 + d0)) + 2 * WINDOWS * starts
     tangent += TANGENT * cells + (starts / width + 1) * cells
     slopes = 4 * (HALVINGS + 1) * TANGENT * cells
-    most = SLOPES + 2 if spread < 4096 ** (1 / SLOPES) else math.log(4096, spread) + 2
-    work = groups * (ranges * (most * tangent + slopes) + longest / width)
+    tangents = min(SLOPES, math.log(FLATTEST, spread)) + 2
+    work = groups * (ranges * (tangents * tangent + slopes) + longest / width)
     work += 4 * longest + (points / width + 2) * (longest / width + 2) + BLOCK
     return int((blocks * work).sum() / AT_ONCE)
 

@@ -41,11 +41,11 @@ from instances.arrays import FloatArray, IntArray
 
 from .round_length_rounding import SHRINK
 
-WINDOWS, WIDE, SLOPES = 8, 64.0, 12
+WINDOWS, WIDE, SLOPES, FLATTEST = 8, 64.0, 12, 4096.0
 """A range of durations of a block (run of steps) has up to `WINDOWS` windows. Each lasts up to the
 overhead d0, or (duration - d0 * steps) / `WIDE` if that is more, or one grid step. Three to about
 `SLOPES` tangents (lower bounds on payments) are tried, with the slopes that are best at the ends of
-the range and some between."""
+the range and some between. Those between are at least 1 / `FLATTEST` of the largest."""
 
 HALVINGS = 7
 """Number of bisection steps for the slope lambda of a tangent (lower bound on payments)."""
@@ -442,7 +442,7 @@ def lower_by_range(
     begin, count, early, late, width = part
     at, shift = following[0], begin - following[1]
     rate, high = _slopes(block, part, tables, scratch.linear)
-    least = max(rate, high / 4096.0)
+    least = max(rate, high / FLATTEST)
     most = high / least if high > 0.0 else 1.0
     ratio = max(min(tables.spread, math.sqrt(most)), most ** (1.0 / SLOPES))
     for window in range((late - early) // width):

@@ -180,6 +180,12 @@ class _Values(NamedTuple):
 
 
 @step
+def _least_group(tables: Tables) -> int:
+    """Return the least number of grid points in a group of starts of a block. See `GROUP`."""
+    return int(GROUP * tables.machine.d0 / tables.grid.step) + 1
+
+
+@step
 def _may_fall(points: int, paid: float, after: FloatArray, values: FloatArray) -> bool:
     """Return whether longer durations of a block may lower an entry of ``values[:points]``.
 
@@ -217,7 +223,7 @@ def _lower_by_steps(
     width, longest = grid.width, span.longest
     for x in range(span.high - span.low + 2):
         values[x] = math.inf
-    group = int(GROUP * d0 / grid.step) + 1
+    group = _least_group(tables)
     known = following.at, following.low
     begin, largest, latest = span.low, 0.0, 0
     while begin <= span.high and not tables.stop[0]:
@@ -444,7 +450,7 @@ def request_values(
     """
     step, d0 = tables.grid.step, tables.machine.d0
     by_point = np.empty((5, size))
-    group = max(tables.grid.width, int(GROUP * d0 / step) + 1)
+    group = max(tables.grid.width, _least_group(tables))
     left, right = np.empty((WINDOWS, group)), np.empty((WINDOWS, group))
     linear = np.empty(tables.grid.price.size)
     scratch = Scratch(by_point[0], by_point[1], left, right, by_point[2], linear)
