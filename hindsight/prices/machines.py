@@ -208,28 +208,38 @@ def mean_busy_prices(
 ) -> tuple[list[float], list[float]]:
     """Return times in seconds, and the price of one second of the machine at each of these times.
 
-    The prices come from the schedule of one preemptive machine that always serves, of the requests
-    that have arrived, the one of least processing time p. It is the schedule of the bound "mean
-    busy times" (`machine_bounds`). The price at time t is the integral of 1 / p(u) over u from t to
-    the next idle time, where p(u) is the processing time of the request served at time u. This
-    integral is the number of requests, with fractions, that the machine serves from t until it is
-    idle. If the machine stopped for one second at t, all of these requests would complete one
-    second later. With K replicas the price is that of a second of one replica. Floats suffice,
-    because these prices are only the first ones of an ascent.
+    Between two times the price is linear. It jumps at a time that occurs twice.
+
+    They are dual prices of the bound "mean busy times" (`machine_bounds`): the sum over all
+    requests of the least mean time of processing plus payments, less what the prices are worth in
+    all, is that bound's sum of mean times. The bound's schedule always serves, of the requests that
+    have arrived, the one of least processing time p. The price at time t is the integral of 1 /
+    P(u) over u from t to the next idle time, where P(u) is the largest p of a request served from t
+    to u. If the machine stopped for a moment at t, the request served then would be served later
+    instead, in place of one with the same or a larger p, which would be served later too, and so on
+    until an idle time. Requests with a smaller p would not be delayed. With K replicas the price is
+    that of a second of one replica. Floats suffice, because these prices are only the first ones of
+    an ascent.
     """
     jobs, unit = _jobs(workload, minorant)
     times: list[float] = []
     prices: list[float] = []
     price, resumed = 0.0, -1
+    # Pieces (P, duration) of the integral at the present time, from the latest to the earliest.
+    pieces: list[tuple[float, float]] = []
     for job, start, length in reversed(list(_serve(jobs, remaining=False))):
         if start + length != resumed:
-            price = 0.0
-            times.append((start + length) / unit)
-            prices.append(price)
-        price += length / (workload.replicas * jobs[job].seconds)
+            price, pieces = 0.0, []
+        largest, duration = float(workload.replicas * jobs[job].seconds), float(length)
+        while pieces and pieces[-1][0] <= largest:
+            smaller, lasts = pieces.pop()
+            price -= lasts / smaller
+            duration += lasts
+        pieces.append((largest, duration))
+        price += duration / largest
         resumed = start
-        times.append(start / unit)
-        prices.append(price)
+        times += (start + length) / unit, start / unit
+        prices += price - length / largest, price
     return times[::-1], prices[::-1]
 
 

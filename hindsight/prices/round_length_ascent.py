@@ -40,10 +40,6 @@ fixed, so that floating-point sums over requests do not depend on the number of 
 SUBSET = 2_500
 """Approximate number of requests for which a price ascent step computes least costs."""
 
-FIRST_WINDOW = 4.0
-"""The least remaining cost of a request is first computed until FIRST_WINDOW * (its latency in the
-given schedule) + 3 * (length of a price cell) after its arrival."""
-
 ROW_CELLS = 8
 """Cells (intervals with one price pi) in a row with equal gamma and attendance. The share gamma of
 pi is charged for memory and work (seconds that tokens add to a round), (1 - gamma) * attendance for
@@ -53,7 +49,7 @@ STEPS, DEADLINE_STEPS = 2, 8
 """Number of time-grid steps per cell (interval with one price), without and with deadlines. The
 grid is finer with deadlines, because they take effect up to about one grid step late."""
 
-RATE, FAST_RATE = 0.12, 0.25
+RATE, FAST_RATE = 0.06, 0.25
 """First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 
@@ -111,9 +107,8 @@ def _first_prices(
         present = np.searchsorted(a, middles) - np.searchsorted(ends, middles)
         # If one machine stops for a second, the requests present on it complete a second later.
         # Their mean number, ``present / replicas``, is a price of a second of machine time. At a
-        # high load the stop also delays requests that arrive later. Then 0.6 times the price of
-        # `mean_busy_prices` may be larger.
-        busy = 0.6 * np.interp(middles, times, worth)
+        # high load the price of `mean_busy_prices` may be larger.
+        busy = np.interp(middles, times, worth)
         return np.asarray(np.maximum(busy, present / replicas) + 0.1)
     charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
     load = _load(a, deadlines.end, charges / replicas, middles)
@@ -133,8 +128,8 @@ class RoundLengthAscent:
     The variables are the logarithm of pi in each cell, the logits of gamma and of the attendance in
     each row of `ROW_CELLS` cells, and the logarithms of the levels.
 
-    The initial price of a cell is the larger of two numbers, plus 0.1. One is 0.6 times the price
-    of `mean_busy_prices`. The other is the number of requests present per machine in the schedule:
+    The initial price of a cell is the larger of two numbers, plus 0.1. One is the price of
+    `mean_busy_prices`. The other is the number of requests present per machine in the schedule:
     if a machine stops for a second, each of them completes a second later.
 
     With deadlines, initial prices follow from the utilisation of the machine. No request has a
@@ -206,16 +201,18 @@ class RoundLengthAscent:
         first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
         times = np.array([np.maximum(first, a), schedule.completion_times + cell])
         ends = np.minimum((times / cell).astype(np.int64), cells - 1) * (deadlines is None)
-        # Logits -1 and 1.5: at first, 0.27 of a price is charged for memory and work (gamma). Of
-        # the other 0.73, a share of 0.82 is charged for work and taking part in rounds
-        # (attendance).
-        logits = np.outer([-1.0, 1.5], np.ones(self._row[-1] + 1))
+        # Logits 0 and 1.5: at first, half of a price is charged for memory and work (gamma). Of the
+        # other half, a share of 0.82 is charged for work and taking part in rounds (attendance).
+        logits = np.outer([0.0, 1.5], np.ones(self._row[-1] + 1))
         levels = np.zeros((ends[1] - ends[0]).sum())
         self._shares = Shares(ends[0], ends[1], levels.copy())
         self._begin(np.log(price), logits, levels)
         self._own = o * d0 + d1 * (s + o) + d2 * o * (s + o)
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
-        wide = np.maximum(FIRST_WINDOW * (schedule.completion_times - a), self._own)
+        # The least cost of a request is at most about that of serving it at once. So it is computed
+        # until that long after its arrival.
+        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / workload.memory_limit)
+        wide = self._own + charges * np.interp(a, begins, price)
         self._window = np.minimum(self._latest, wide + 3 * cell)
         _, self._end, self._first_token, known = deadlines or Deadlines.none(o)
         self.values = np.nan_to_num(known)
@@ -405,7 +402,7 @@ class RoundLengthAscent:
         # (step size of Adam for the logits of these shares) / (its step size for the logarithms of
         # prices). With deadlines it is smaller. Otherwise large steps would move gamma to 0 in some
         # time intervals and to 1 in the next, and such prices prove a weak bound.
-        turning = 3 if self.deadlines is None else 1
+        turning = 5 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate
         for adam, gradient, own in zip(self._steps, gradients, rates, strict=True):

@@ -9,8 +9,8 @@ import pytest
 from enumeration import Work
 from tiny_problems import InSeconds, seconds_of
 
-from hindsight.prices.machines import machine_bounds
-from hindsight.prices.minorants import affine_minorants
+from hindsight.prices.machines import machine_bounds, mean_busy_prices
+from hindsight.prices.minorants import AffineMinorant, affine_minorants
 from instances import InvalidTypeError, Workload
 from online import AffineTime, TiledTime
 
@@ -36,6 +36,28 @@ def test_full_rounds_one_at_a_time_reach_one_machine_and_mean_busy_times() -> No
     assert bounds["one machine"] == Fraction(21, 2)
     assert Fraction(21, 2) - bounds["mean busy times"] < Fraction(1, 2**59)
     assert bounds["own time"] == 7
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_prices_of_mean_busy_times_are_dual(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # A machine that serves a unit of time after the other, without an idle time: the request of
+    # processing time 30 is there from the start.
+    length = np.append(30, rng.integers(1, 9, 9))
+    arrival = np.append(0, np.sort(rng.integers(0, 30, 9)))
+    left, means = length.copy(), 0.0
+    for now in range(length.sum()):
+        i = min(np.flatnonzero((arrival <= now) & (left > 0)), key=lambda i: length[i])
+        left[i] -= 1
+        means += (now + 0.5) / length[i]
+    workload = Workload(arrival, length, [1] * 10, memory_limit=100)
+    work_alone = AffineMinorant(Fraction(0), Fraction(1), Fraction(0))
+    times, prices = map(np.array, mean_busy_prices(workload, work_alone))
+    costs = times + np.outer(length, prices)
+    # A request cannot use the price at the end of the piece that its arrival ends.
+    is_open = times - np.arange(len(times)) % 2 >= arrival[:, None]
+    least = np.where(is_open, costs, np.inf).min(axis=1).sum()
+    assert least - np.trapezoid(prices, times) == pytest.approx(means, rel=1e-12)
 
 
 def steps(seed: int) -> TiledTime:
