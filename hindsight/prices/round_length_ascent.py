@@ -49,7 +49,7 @@ STEPS, DEADLINE_STEPS = 2, 8
 """Number of time-grid steps per cell (interval with one price), without and with deadlines. The
 grid is finer with deadlines, because they take effect up to about one grid step late."""
 
-RATE, FAST_RATE = 0.06, 0.25
+RATE, FAST_RATE = 0.09, 0.25
 """First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 
@@ -402,7 +402,7 @@ class RoundLengthAscent:
         # (step size of Adam for the logits of these shares) / (its step size for the logarithms of
         # prices). With deadlines it is smaller. Otherwise large steps would move gamma to 0 in some
         # time intervals and to 1 in the next, and such prices prove a weak bound.
-        turning = 5 if self.deadlines is None else 1
+        turning = 10 if self.deadlines is None else 1
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate
         for adam, gradient, own in zip(self._steps, gradients, rates, strict=True):
