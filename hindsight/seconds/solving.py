@@ -53,7 +53,7 @@ OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
 alone. `PRICES`: bound proved by prices of machine time, which a dual ascent finds."""
 
-OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.45, 0.33), (1.0, 0.5)
+OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), (1.0, 0.5)
 """Shares of the time left. `OPENING_SHARE`: for first schedules. `ASCENT_SHARE`: for price ascents,
 without and with deadlines. `EVALUATION_SHARE`: for the lower bound, without and with deadlines."""
 
