@@ -173,9 +173,10 @@ def filling_prices(filling: VolumeFilling) -> FloatArray:
     each round serves up to M units of these volumes, where M is the memory limit. A round is full
     if it serves M units. From a full round to the next round the price falls by w / v, where w and
     v are the weight and the volume of the request whose unit was served last in the full round. The
-    price is 0 in rounds that are not full. These are optimal dual prices of the transport of units
-    of volume to rounds. The result has one price for each round from round 1 on, or none if there
-    are more than `LONGEST_PRICES` rounds.
+    price is 0 in rounds that are not full. If all requests have arrived before round 1, these are
+    optimal dual prices of the transport of units of volume to rounds. Otherwise they may be too
+    high. The result has one price for each round from round 1 on, or none if there are more than
+    `LONGEST_PRICES` rounds.
     """
     if filling.rounds > LONGEST_PRICES:
         return np.zeros(0)

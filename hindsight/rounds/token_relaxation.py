@@ -123,11 +123,10 @@ class TokenRelaxation:
         self._certified = max(busy, instance.total_output_length)
         prices = volume.filling_prices(filling)
         self._offer(prices)
-        # The volume relaxation serves each request's volume (tokens held, summed over its rounds)
-        # in any rounds after its arrival. It ignores that the request runs for o consecutive
-        # rounds. So if requests arrive at different times, the prices of this relaxation are too
-        # high. If all prices are multiplied by one factor, the bound is a concave function of the
-        # factor. So halve the prices as long as the bound rises.
+        # The prices count each request that is served until a round with free memory, also one of
+        # smaller volume that arrives later and would not be delayed. So if requests arrive at
+        # different times, they are too high. If all prices are multiplied by one factor, the bound
+        # is a concave function of the factor. So halve the prices as long as the bound rises.
         while not self.clock.must_stop() and self._offer(prices / 2):
             prices /= 2
         volumes = instance.prompt_lengths + instance.output_lengths / 2
