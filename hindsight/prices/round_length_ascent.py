@@ -91,15 +91,15 @@ def _first_prices(
     workload: Workload,
     minorant: AffineMinorant,
     begins: FloatArray,
+    charges: FloatArray,
     deadlines: Deadlines | None,
 ) -> FloatArray:
     """Return the initial price of a second of machine time in each cell, shape (cells,).
 
     A cell is a time interval with one price. ``begins`` has the start time of each cell in seconds.
+    ``charges`` has the least machine time of each request in seconds.
     """
-    d0, d1, d2 = map(float, minorant)
-    a, M, replicas = workload.arrival_times, float(workload.memory_limit), workload.replicas
-    s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
+    a, replicas = workload.arrival_times, workload.replicas
     middles = begins + 0.5 * (begins[1] - begins[0])
     if deadlines is None:
         times, worth = mean_busy_prices(workload, minorant)
@@ -110,7 +110,6 @@ def _first_prices(
         # high load the price of `mean_busy_prices` may be larger.
         busy = np.interp(middles, times, worth)
         return np.asarray(np.maximum(busy, present / replicas) + 0.1)
-    charges = own_seconds(s, o, 0.0, d1, d2 + d0 / M)
     load = _load(a, deadlines.end, charges / replicas, middles)
     return load**3 / float(np.median(charges)) + 0.01
 
@@ -197,7 +196,8 @@ class RoundLengthAscent:
         cells = math.ceil(horizon / cell) + 1
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         begins = np.asarray(cell * np.arange(cells), dtype=np.float64)
-        price = _first_prices(schedule, workload, minorant, begins, deadlines)
+        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / workload.memory_limit)
+        price = _first_prices(schedule, workload, minorant, begins, charges, deadlines)
         first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2)
         times = np.array([np.maximum(first, a), schedule.completion_times + cell])
         ends = np.minimum((times / cell).astype(np.int64), cells - 1) * (deadlines is None)
@@ -211,7 +211,6 @@ class RoundLengthAscent:
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         # The least cost of a request is at most about that of serving it at once. So it is computed
         # until that long after its arrival.
-        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / workload.memory_limit)
         wide = self._own + charges * np.interp(a, begins, price)
         self._window = np.minimum(self._latest, wide + 3 * cell)
         _, self._end, self._first_token, known = deadlines or Deadlines.none(o)
