@@ -77,8 +77,9 @@ def drawn(seed: int) -> tuple[Case, float]:
     return case, value
 
 
-# By the numbered proof the value of seed 0 takes two seconds.
-@pytest.mark.parametrize("seed", behind([*range(1, 200), 0], 8))
+# Durations may be skipped only if none lowers a value: after a late fall of the price (seed 3529),
+# and at the last end of a group (30956). By the numbered proof the value of seed 0 takes a while.
+@pytest.mark.parametrize("seed", behind([3529, 30956, *range(1, 200), 0], 10))
 def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
     case, value = drawn(seed)
     exact = round_length_values.value(case)
