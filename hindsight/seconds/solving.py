@@ -73,6 +73,10 @@ PROBE_TURNS = 3
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
 time). The ascent continues only with the minorant whose lower bound on the cost is then largest."""
 
+OFFER_PAUSE = 4
+"""After annealing has built a schedule from its sort keys, it builds the next one only after this
+many times the seconds that this took. For 20,000 requests this takes 2 s."""
+
 CYCLES = 2
 """Number of simulated annealings that improve the schedule if there is no time limit."""
 
@@ -166,12 +170,17 @@ class _Search:
         interval, clock = self._interval, self._interval.clock
         with clock.within(OPENING_SHARE * clock.seconds_left()):
             self._keys.open(interval.is_done)
+        began = clock.seconds()
         self._offer_best(interval)
+        # After the limit, a schedule may still be built, and the exact cost of the best one is
+        # computed. Keep time for both: each takes about as long as this first schedule.
+        spare = 2 * (clock.seconds() - began)
         # Compute lower bounds without prices even if the time is up: otherwise there would be none.
         interval.phase = "bounds"
         self._prove_without_prices()
         with_deadlines = self._limits is not None
         with (
+            clock.within(clock.seconds_left() - spare),
             ThreadPoolExecutor(self._threads) as pool,
             self._schedules.running(wanted=not with_deadlines),
         ):
@@ -190,12 +199,17 @@ class _Search:
         or, without a time limit, after `CYCLES` annealings. If the goal is total latency, this
         method runs in a second thread. It returns False, so that `Background` does not repeat it.
         """
-        limited, keys = self._interval.clock.limit_left() is not None, self._keys
-        stop = interval.is_done
+        clock, keys, stop = self._interval.clock, self._keys, interval.is_done
+        limited, due = clock.limit_left() is not None, 0.0
         keys.open(stop)
         self._offer_best(interval)
         if self._anneal:
             for _ in keys.anneal(lambda: stop() or (not limited and keys.cycle >= CYCLES)):
+                begun = clock.seconds()
+                if begun >= due:
+                    self._offer_best(interval)
+                    due = clock.seconds() + OFFER_PAUSE * (clock.seconds() - begun)
+            if not stop():
                 self._offer_best(interval)
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -55,9 +56,10 @@ def exact_seconds(batch_time: object) -> Callable[[BatchStretch], Fraction] | No
         return _exact_tiled(batch_time)
     if (known := coefficients(batch_time)) is None:
         return None
-    d0, d1, d2 = known
-    idle = type(batch_time) is IterationTime
-    return lambda one: d0 + d1 * one.first_tokens + d2 * (one.memory - idle * one.held_memory)
+    unit = math.lcm(*(one.denominator for one in known))
+    d0, d1, d2 = (int(one * unit) for one in known)
+    idle = d2 * (type(batch_time) is IterationTime)
+    return lambda b: Fraction(d0 + d1 * b.first_tokens + d2 * b.memory - idle * b.held_memory, unit)
 
 
 def _exact_tiled(time: TiledTime) -> Callable[[BatchStretch], Fraction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -294,13 +295,16 @@ class SecondsSchedule(TimedSchedule):
         until = self._arrived()
         waits = self.round_starts > np.append(0.0, self.round_ends[:-1])
         until[waits] = np.maximum(until, self.round_starts)[waits]
-        seconds = exact_seconds(self.batch_time)
-        lengths = map(decimal, self.durations.tolist())
-        if seconds is not None:
-            lengths = map(seconds, self.batches())
-        ends = _round_ends(map(decimal, until.tolist()), lengths, Fraction(0))
+        begins, exact = until.tolist(), exact_seconds(self.batch_time)
+        given = map(exact, self.batches()) if exact else map(decimal, self.durations.tolist())
+        lengths, known = list(given), {one: decimal(one) for one in {*begins}}
+        # Whole numbers of 1 / ``unit`` seconds are added and compared faster than fractions.
+        unit = math.lcm(*{one.denominator for one in (*lengths, *known.values())})
+        whole = (one.numerator * (unit // one.denominator) for one in lengths)
+        ends = _round_ends((one and int(known[one] * unit) for one in begins), whole, 0)
         arrivals = np.array([decimal(one) for one in self.workload.arrival_times.tolist()], object)
-        return self._last(ends) - arrivals, self._first(ends) - arrivals
+        last, first = (of(ends) * Fraction(1, unit) for of in (self._last, self._first))
+        return last - arrivals, first - arrivals
 
     def keeps(self, limits: Limits) -> BoolArray:
         """Return for each request whether its latency and token times keep its limits, (n,).
