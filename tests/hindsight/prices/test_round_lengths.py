@@ -77,9 +77,9 @@ def drawn(seed: int) -> tuple[Case, float]:
     return case, value
 
 
-# Durations may be skipped only if none lowers a value: after a late fall of the price (seed 3529),
-# and at the last end of a group (30956). By the numbered proof the value of seed 0 takes a while.
-@pytest.mark.parametrize("seed", behind([3529, 30956, *range(1, 200), 0], 10))
+# Seed 30956: durations are skipped only if none lowers a value, at the last end of a group too. By
+# the numbered proof the value of seed 0 takes two seconds.
+@pytest.mark.parametrize("seed", behind([30956, *range(1, 200), 0], 9))
 def test_values_are_those_of_the_numbered_proof_rounded_down(seed: int) -> None:
     case, value = drawn(seed)
     exact = round_length_values.value(case)
@@ -106,6 +106,17 @@ def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
     assert (possible, prices.integral) == (10, 12)
     assert max(values) <= possible
     assert 17.7 < bound <= 3 * possible - 12
+
+
+def test_a_pause_until_a_late_fall_of_the_price_is_possible() -> None:
+    # Rounds of 1/4 second from 0, 1/4 and 4 on pay 1, 4 and nothing. If durations are skipped in
+    # spite of the late fall, the value is above 9.8.
+    eta = np.repeat([0.0, 16.0, 20.0, 0.0, 20.0], [3, 5, 56, 4, 188])
+    prices = RoundLengthPrices(2.0**-4, eta, 0 * eta, (eta**0, shares(0, 256, *eta**0)))
+    minorant = AffineMinorant(Fraction(1, 4), Fraction(0), Fraction(0))
+    workload = Workload([0.0], [3], [3], memory_limit=1000)
+    _, values = priced_values(workload, minorant, prices, 2.0**-4)
+    assert 9.24 < values[0] <= 1 + 4 + 4.25
 
 
 def shares(first: int, after: int, *levels: float) -> Shares:
