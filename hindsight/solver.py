@@ -15,9 +15,10 @@ from .outcomes.goals import Goal, OnTime, Preemption, Tail
 from .outcomes.problem import Problem
 from .outcomes.result import Progress, Result
 from .rounds.own_bounds import AnyBound, OwnBound
+from .rounds.solving import checked_method, solve_in_rounds
 from .runtime.search import Search, refuse
 from .sizing import solve_tail
-from .solving import checked_method, solve_directly, solve_in_rounds
+from .solving import solve_directly
 
 
 @partial(shows_progress, at_terminals=True)
@@ -64,7 +65,7 @@ def solve(  # noqa: PLR0913
     The makespan, the last completion round, is found by bisection: HiGHS decides whether all
     requests can complete by a given round. With memory in blocks or several replicas, lower bounds
     come from a relaxation to one machine with memory in tokens, as much as all replicas have
-    together, and from state prices of a single replica (`hindsight.solving`).
+    together, and from state prices of a single replica (`hindsight.rounds.solving`).
 
     **In seconds**, for a `Workload`, each round lasts as long as its batch takes. Schedules are
     list schedules, in an order of requests that simulated annealing improves. Lower bounds come

@@ -21,8 +21,10 @@ import numpy as np
 
 from hindsight.outcomes.goals import Goal, OnTime, Tail
 from hindsight.outcomes.problem import Problem
+from hindsight.prices.horizon import proved_horizon
 from hindsight.prices.volume import makespan_lower_bound
 from hindsight.runtime.resources import available_bytes
+from hindsight.schedules.lists import best_list_schedule
 from instances import Instance, InvalidTypeError, InvalidValueError
 from instances.arrays import FloatArray, IntArray
 from instances.files import write_atomically
@@ -31,7 +33,6 @@ from instances.problem.memory_translation import pooled
 from instances.service_level import limits_of
 from instances.validation import as_choice, as_integer
 
-from .horizon import proved_horizon
 from .program import Program, classes_of
 from .starts import StartSets, all_starts, latest_starts, starts_until, useful_replicas
 
@@ -214,7 +215,7 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         # this bound as its horizon is at most as large as the model that is built. Raise an error
         # here if even the smaller model does not fit into memory.
         model_size(instance, formulation, makespan_lower_bound(pooled(instance))).refuse_too_large()
-        horizon = proved_horizon(instance)[1]
+        horizon = proved_horizon(instance, best_list_schedule(instance))[1]
     rounds = as_integer(horizon, None, "horizon", minimum=1)
     model_size(instance, formulation, rounds).refuse_too_large()
     return rounds

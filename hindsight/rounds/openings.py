@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.result import MEMORY_PRICES
+from hindsight.prices.horizon import proved_horizon
 from hindsight.prices.volume import fill_by_volume, makespan_lower_bound, mean_busy_time_bound
 from hindsight.schedules import lists
 from hindsight.schedules.cycles import RuinAndRecreate
@@ -41,7 +41,7 @@ def open_latency(interval: Interval, start: Any) -> None:
         A feasible schedule given by the user.
     """
     source, below = interval.source, interval.problem.below
-    schedules = _list_schedules(interval, lists.list_orders(source).values())
+    schedules = _list_schedules(interval)
     interval.offer(next(schedules) if start is None else start)
     filling = fill_by_volume(below)
     interval.prove(below.total_output_length, "output lengths")
@@ -57,18 +57,18 @@ def open_latency(interval: Interval, start: Any) -> None:
     interval.prove(bound.bound, MEMORY_PRICES, proof=bound.prices)
 
 
-def _list_schedules(interval: Interval, orders: Iterable[IntArray]) -> Iterator[Any]:
+def _list_schedules(interval: Interval, orders: Iterable[IntArray] = ()) -> Iterator[Any]:
     """Yield a quick schedule if there is no schedule yet, and then a list schedule for each order.
 
     The quick one is that of `first_schedule`. The time limit does not stop it, but an interruption
-    by the user does. For each of ``orders``, the requests are placed in this order, each at the
-    first start that fits on any machine. Once the time is up, only a schedule that takes just a
-    moment is still completed.
+    by the user does. For each of ``orders`` and of `lists.list_orders`, the requests are placed in
+    this order, each at the first start that fits on any machine. Once the time is up, only a
+    schedule that takes just a moment is still completed.
     """
     source, clock = interval.source, interval.clock
     if interval.schedule is None:
         yield lists.first_schedule(source, lambda: clock.must_stop() and clock.is_interrupted)
-    for order in orders:
+    for order in chain(orders, lists.list_orders(source).values()):
         placing = RuinAndRecreate(source)
         if not placing.place(order, clock.must_stop):
             return
@@ -82,8 +82,7 @@ def open_makespan(interval: Interval, start: Any) -> None:
     """
     source, bound = interval.source, makespan_lower_bound(interval.problem.below)
     large = [-source.output_lengths, -source.peak_memories]
-    orders = [np.argsort(key, kind="stable") for key in large]
-    schedules = _list_schedules(interval, [*orders, *lists.list_orders(source).values()])
+    schedules = _list_schedules(interval, [np.argsort(key, kind="stable") for key in large])
     for schedule in schedules if start is None else chain([start], schedules):
         interval.offer(schedule)
         if interval.upper_bound == bound:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import hindsight
+from hindsight import best_list_schedule
 from hindsight.exact import pyomo_model
-from hindsight.exact.horizon import proved_horizon
 from hindsight.outcomes.proofs import MemoryPrices
+from hindsight.prices.horizon import proved_horizon
 from hindsight.prices.tokens import price_bound
 from hindsight.prices.volume import fill_by_volume, mean_busy_time_bound
 from instances import Instance, InvalidValueError, Request, generate
@@ -81,7 +82,7 @@ def test_schedules_too_long_for_a_profile_are_solved() -> None:
 
 def test_a_model_too_large_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = generate("arrival-model-1", seed=0, n=8)
-    horizon = proved_horizon(instance)[1]
+    horizon = proved_horizon(instance, best_list_schedule(instance))[1]
     size = pyomo_model.model_size(instance, "dense", horizon)
     monkeypatch.setattr(pyomo_model, "available_bytes", lambda: size.bytes)
     hindsight.build_model(instance)

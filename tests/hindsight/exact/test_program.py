@@ -16,12 +16,12 @@ from tiny_problems import drawn_levels, least_total_latency
 import hindsight
 import online
 from hindsight.exact.highs import LinearModel, solve_linear
-from hindsight.exact.horizon import proved_horizon
 from hindsight.exact.program import Program
 from hindsight.exact.pyomo_model import FORMULATIONS, model_of
 from hindsight.exact.starts import StartSets, all_starts, latest_starts, starts_until
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
+from hindsight.prices.horizon import proved_horizon
 from hindsight.rounds.latency import TotalLatency
 from hindsight.runtime.search import Search
 from hindsight.schedules.lists import one_after_another

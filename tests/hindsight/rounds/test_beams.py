@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import hindsight
-from hindsight import best_list_schedule, solving
+from hindsight import best_list_schedule
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.problem import Problem
 from hindsight.prices.volume import mean_busy_time_bound
-from hindsight.rounds import program
+from hindsight.rounds import program, solving
 from hindsight.schedules import improving
 from hindsight.schedules.improving import Improvement
 from hindsight.schedules.lists import first_schedule, one_after_another

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import hindsight
-from hindsight import solving
-from hindsight.rounds import openings
+from hindsight.rounds import openings, solving
 from instances import ctrl_c, generate
 from instances.ctrl_c import Interruption
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from hindsight.prices import tokens, volume
 from hindsight.runtime.clock import StoppedEarlyError, never
-from hindsight.schedules.lists import best_list_schedule
 from instances import FleetSchedule, Instance, Schedule
 from instances.problem.memory_translation import pooled
 
@@ -19,7 +18,7 @@ LARGEST_ENUMERATION = 4_000_000
 
 def proved_horizon(
     instance: Instance,
-    schedule: Schedule | FleetSchedule | None = None,
+    schedule: Schedule | FleetSchedule,
     filling: volume.VolumeFilling | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> tuple[tokens.PriceBound, int]:
@@ -48,7 +47,6 @@ def proved_horizon(
     replicas. Each schedule of the fleet is also a schedule of the pooled instance, so the horizon
     holds for the fleet too.
     """
-    schedule = schedule or best_list_schedule(instance, should_stop)
     machine = pooled(instance)
     busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
     latest = max(busy_end, schedule.makespan)
