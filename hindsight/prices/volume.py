@@ -22,7 +22,6 @@ from __future__ import annotations
 import heapq
 import math
 from fractions import Fraction
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,14 +50,14 @@ class VolumeFilling(NamedTuple):
     ----------
     weighted_rounds : list[int]
         For each request i, the sum over rounds r of r * (units of v_i served in round r).
-    marginal_volumes : list[tuple[int or Fraction, int]]
+    marginal_volumes : list[tuple[float, int]]
         Pairs (largest v_i / w_i of the requests served in a round, number of consecutive rounds
-        with this value), from round 1 on. The value is 0 for rounds that serve fewer than M units,
-        because these could serve one more at no cost.
+        with this value), from round 1 on. The value is infinite for rounds that serve fewer than M
+        units, because these could serve one more at no cost.
     """
 
     weighted_rounds: list[int]
-    marginal_volumes: list[tuple[int | Fraction, int]]
+    marginal_volumes: list[tuple[float, int]]
 
     @property
     def rounds(self) -> int:
@@ -84,7 +83,7 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
     arrivals = instance.arrival_times.tolist()
     order = sorted(range(len(left)), key=arrivals.__getitem__)
     weighted = [0] * len(left)
-    served: list[tuple[Any, int]] = []
+    served: list[tuple[float, int]] = []
     # Entries of the queue are (v_i / w_i as a float, v_i / w_i exactly, i), with v_i the volume and
     # w_i the weight of request i. Floats are compared first, because comparing fractions takes
     # longer. Rounding to floats never reverses an order, and the fractions decide between equal
@@ -100,13 +99,13 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
             # The volumes of all requests that have arrived are served completely. Skip the rest of
             # this round, and all rounds up to the next arrival.
             first = max(-(-now // limit), arrivals[order[position]])
-            served.append((0, first - now // limit))
+            served.append((math.inf, first - now // limit))
             now = first * limit
         while position < len(order) and arrivals[order[position]] * limit <= now:
             index = order[position]
             heapq.heappush(queue, (float(sizes[index]), sizes[index], index))
             position += 1
-        _, size, index = queue[0]
+        size, _, index = queue[0]
         units = left[index]
         if position < len(order):
             units = min(units, arrivals[order[position]] * limit - now)
@@ -123,9 +122,8 @@ def fill_by_volume(instance: Instance) -> VolumeFilling:
         left[index] -= units
         if left[index] == 0:
             heapq.heappop(queue)
-    served.append((0, int(now % limit > 0)))
-    runs = groupby((run for run in served if run[1]), key=lambda run: run[0])
-    return VolumeFilling(weighted, [(size, sum(count for _, count in run)) for size, run in runs])
+    served.append((math.inf, int(now % limit > 0)))
+    return VolumeFilling(weighted, [run for run in served if run[1]])
 
 
 def _moment(request: Request) -> int:
@@ -169,27 +167,29 @@ def mean_busy_time_bound(instance: Instance, filling: VolumeFilling | None = Non
 def filling_prices(filling: VolumeFilling) -> FloatArray:
     """Return a price per token of memory in each round: good initial prices for an ascent.
 
-    The volume of a request is the sum over its rounds of the tokens that it holds. In ``filling``
-    each round serves up to M units of these volumes, where M is the memory limit. A round is full
-    if it serves M units. From a full round to the next round the price falls by w / v, where w and
-    v are the weight and the volume of the request whose unit was served last in the full round. The
-    price is 0 in rounds that are not full. If all requests have arrived before round 1, these are
-    optimal dual prices of the transport of units of volume to rounds. Otherwise they may be too
-    high. The result has one price for each round from round 1 on, or none if there are more than
+    They are optimal dual prices of the transport of units of volume to rounds in ``filling``, where
+    each round serves up to M units, with M the memory limit. The price of round r is the sum of 1 /
+    (largest marginal volume of rounds r, ..., u) over the rounds u from r to the next round that
+    serves fewer than M units, whose price is 0. If round r served one unit less, a unit of the
+    request served last would move to the next round, in place of one with the same or a larger
+    (volume / weight), which would move too, and so on until a round that serves fewer than M units.
+    The result has one price for each round from round 1 on, or none if there are more than
     `LONGEST_PRICES` rounds.
     """
-    if filling.rounds > LONGEST_PRICES:
+    end = filling.rounds
+    if end > LONGEST_PRICES:
         return np.zeros(0)
-    sizes, counts = zip(*filling.marginal_volumes, strict=True)
-    falls = np.repeat([1.0 / size if size else 0.0 for size in sizes], counts)
-    prices = np.zeros(len(falls))
-    # For each full round ``falls`` has the amount by which the price falls from this round to the
-    # next one, and 0 for other rounds. Consecutive full rounds end before a round of price 0. So
-    # the price of a full round is the sum of the falls from it to the last consecutive full round.
-    edges = np.flatnonzero(np.diff(falls > 0, prepend=False, append=False)).tolist()
-    for begin, end in zip(edges[::2], edges[1::2], strict=True):
-        prices[begin:end] = np.cumsum(falls[begin:end][::-1])[::-1]
-    return prices
+    # ``later`` has pairs (marginal volume, first round of it) of later rounds. The last pair is of
+    # the next round, and every other one of the next round of no smaller marginal volume.
+    prices, later = np.zeros(end + 1), [(math.inf, end)]
+    for size, count in reversed(filling.marginal_volumes):
+        while later[-1][0] < size:
+            later.pop()
+        to_larger = later[-1][1] - np.arange(end - count, end)
+        prices[end - count : end] = prices[later[-1][1]] + to_larger / size
+        end -= count
+        later.append((size, end))
+    return prices[:-1]
 
 
 def makespan_lower_bound(instance: Instance) -> int:

@@ -30,9 +30,6 @@ from instances.arrays import FloatArray
 FIRST_HEAT = 0.13
 """First temperature of the smoothed dual function. Unit: mean output length x mean weight."""
 
-FLAT = 0.2
-"""First price to try, equal in all rounds. Unit: mean of weight / (prompt + output length / 2)."""
-
 COOLING = 0.35
 """Factor on the temperature of the smoothed dual function from each stage to the next."""
 
@@ -111,28 +108,15 @@ class TokenRelaxation:
         )
 
     def _first_prices(self) -> FloatArray:
-        """Compute the mean-busy-time bound, and return the best of several simple memory prices.
+        """Compute the mean-busy-time bound and the bound of its dual prices. Return these prices.
 
-        Memory prices are a price per token in each round. The volume of a request is the sum over
-        its rounds of the tokens that it holds. In the volume relaxation, a round serves any M units
-        of the volumes, where M is the memory limit. The candidates are the prices of this
-        relaxation, the same prices divided by powers of two, and one equal price for all rounds.
+        They are a price per token of memory in each round.
         """
         instance, filling = self.instance, volume.fill_by_volume(self.instance)
         busy = volume.mean_busy_time_bound(instance, filling)
         self._certified = max(busy, instance.total_output_length)
         prices = volume.filling_prices(filling)
         self._offer(prices)
-        # The prices count each request that is served until a round with free memory, also one of
-        # smaller volume that arrives later and would not be delayed. So if requests arrive at
-        # different times, they are too high. If all prices are multiplied by one factor, the bound
-        # is a concave function of the factor. So halve the prices as long as the bound rises.
-        while not self.clock.must_stop() and self._offer(prices / 2):
-            prices /= 2
-        volumes = instance.prompt_lengths + instance.output_lengths / 2
-        flat = np.full(len(prices), FLAT * float((instance.weights / volumes).mean()))
-        if not self.clock.must_stop() and self._offer(flat):
-            prices = flat
         if self._bound is None:
             self._bound = tokens.bound_without_prices(instance)
             self._value = float(self._bound.scaled_value)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from brute_force import optimal_total_latency, rows_of
 from drawn_instances import drawn_instance
 from effort import sweep
 
-from hindsight.prices.volume import fill_by_volume, mean_busy_time_bound
+from hindsight.prices.volume import fill_by_volume, filling_prices, mean_busy_time_bound
 from instances import Instance
 
 
@@ -62,6 +63,24 @@ def test_filling_and_bound_by_units(seed: int) -> None:
 
     assert cost(filling.weighted_rounds) == cost(serve_unit_by_unit(instance))
     assert mean_busy_time_bound(instance) == bound_by_units(instance)
+
+
+@pytest.mark.parametrize("seed", sweep(range(80)))
+def test_prices_of_a_filling_are_dual(seed: int) -> None:
+    """The cheapest round of every request, less what all memory costs, is the least cost."""
+    rng = np.random.default_rng(seed)
+    s, o = rng.integers(1, 6, (2, 12))
+    arrivals = rng.integers(0, (1, 25, 60)[seed % 3], 12)
+    weights = rng.integers(1, 2 + seed % 4, 12)
+    instance = Instance.from_arrays(s, o, arrivals, memory_limit=11, weights=weights)
+    filling = fill_by_volume(instance)
+    prices = np.append(filling_prices(filling), 0.0)
+    volumes, rounds = instance.volumes, np.arange(1, len(prices) + 1)
+    costs = np.outer(weights, rounds) + np.outer(volumes, prices)
+    least = np.where(rounds > arrivals[:, None], costs, np.inf).min(axis=1).sum()
+    cost = (weights * filling.weighted_rounds / volumes).sum()
+    assert least - 11 * prices.sum() == pytest.approx(cost, rel=1e-12)
+    assert prices.min() == 0
 
 
 def test_a_filling_that_fits_no_64_bits() -> None:
