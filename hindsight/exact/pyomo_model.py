@@ -21,7 +21,7 @@ import numpy as np
 
 from hindsight.outcomes.goals import Goal, OnTime, Tail
 from hindsight.outcomes.problem import Problem
-from hindsight.prices.horizon import proved_horizon
+from hindsight.prices.horizon import busy_end, proved_horizon
 from hindsight.prices.volume import makespan_lower_bound
 from hindsight.runtime.resources import available_bytes
 from hindsight.schedules.lists import best_list_schedule
@@ -206,10 +206,7 @@ def last_round(instance: Instance, formulation: str, horizon: int | None, goal: 
         The model with all starts that complete by this round does not fit into memory.
     """
     if horizon is None and (goal == "makespan" or instance.memory_rule != TOKENS):
-        # Some optimal schedule has no idle round after the last arrival, max a, because leaving out
-        # an idle round makes all later completions earlier. So in each of its rounds after max a
-        # some request runs. Request i runs in o_i rounds, so at most sum o rounds follow max a.
-        horizon = int(instance.arrival_times.max() + instance.output_lengths.sum())
+        horizon = busy_end(instance)
     if horizon is None:
         # A lower bound on the makespan takes less time than the proof of a horizon. A model with
         # this bound as its horizon is at most as large as the model that is built. Raise an error

@@ -16,6 +16,18 @@ LARGEST_ENUMERATION = 4_000_000
 """Largest number of (request, start) pairs for which `proved_horizon` tests each start."""
 
 
+def busy_end(instance: Instance) -> int:
+    """Return the last arrival plus the sum of all output lengths.
+
+    Every optimal schedule of total latency, and some schedule of least makespan, completes by this
+    round. Let such a schedule have an idle round after the last arrival, and a later one with a
+    running request. Without the idle round, all later completions come a round earlier. So after
+    the last arrival there is a running request in each round, and there are at most as many such
+    rounds as output tokens.
+    """
+    return int(instance.arrival_times.max() + instance.output_lengths.sum())
+
+
 def proved_horizon(
     instance: Instance,
     schedule: Schedule | FleetSchedule,
@@ -32,12 +44,10 @@ def proved_horizon(
     schedule, the start is in no optimal schedule. The horizon is the latest completion of a start
     that is not excluded in this way.
 
-    Let R be the last arrival plus the sum of all output lengths, or the end of the feasible
-    schedule if that is later. Only starts that complete by round R are tested, because no optimal
-    schedule has later completions: an optimal schedule runs a request in each round between the
-    last arrival and its end, because otherwise all later starts could move one round earlier. So
-    there are at most as many such rounds as output tokens. If there are more than
-    `LARGEST_ENUMERATION` pairs of request and start, no start is tested, and the horizon is R.
+    Let R be the round of `busy_end`, or the end of the feasible schedule if that is later. Only
+    starts that complete by round R are tested, because no optimal schedule has later completions.
+    If there are more than `LARGEST_ENUMERATION` pairs of request and start, no start is tested, and
+    the horizon is R.
 
     Return the lower bound with its prices, and the horizon. ``filling`` is the result of
     `fill_by_volume`, if computed already: the prices are computed from it. Once ``should_stop``
@@ -48,8 +58,7 @@ def proved_horizon(
     holds for the fleet too.
     """
     machine = pooled(instance)
-    busy_end = int(instance.arrival_times.max() + instance.output_lengths.sum())
-    latest = max(busy_end, schedule.makespan)
+    latest = max(busy_end(instance), schedule.makespan)
     bound = tokens.bound_without_prices(machine)
     with suppress(StoppedEarlyError):
         prices = volume.filling_prices(filling or volume.fill_by_volume(machine))

@@ -25,6 +25,7 @@ from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.interval import Interval
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.result import PROGRAM
+from hindsight.prices.horizon import busy_end
 from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import price_bound, useful_starts
 from hindsight.runtime.search import Search
@@ -62,7 +63,7 @@ def starts_left(interval: Interval, prices: MemoryPrices) -> list[IntArray] | No
         `LARGEST_RELAXATION`.
     """
     below = interval.problem.below
-    latest = interval.horizon or int(below.arrival_times.max() + below.output_lengths.sum())
+    latest = interval.horizon or busy_end(below)
     latest = max(latest, interval.schedule.makespan)
     if len(below) * latest > 10 * LARGEST_RELAXATION:
         return None
