@@ -57,6 +57,10 @@ OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), (1.0, 0.5)
 """Shares of the time left. `OPENING_SHARE`: for first schedules. `ASCENT_SHARE`: for price ascents,
 without and with deadlines. `EVALUATION_SHARE`: for the lower bound, without and with deadlines."""
 
+MANY, MANY_SHARE = 2_500, 0.22
+"""With more than `MANY` requests and no deadlines, price ascents get at most the share `MANY_SHARE`
+of the time left: computing the lower bound on a fine time grid then takes most of the time."""
+
 MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
 
@@ -179,13 +183,16 @@ class _Search:
         interval.phase = "bounds"
         self._prove_without_prices()
         with_deadlines = self._limits is not None
+        share = ASCENT_SHARE[with_deadlines]
+        if len(self._workload) > MANY and not with_deadlines:
+            share = MANY_SHARE
         with (
             clock.within(clock.seconds_left() - spare),
             ThreadPoolExecutor(self._threads) as pool,
             self._schedules.running(wanted=not with_deadlines),
         ):
             parts = [
-                Part(partial(self._ascend, pool), "prices", ASCENT_SHARE[with_deadlines]),
+                Part(partial(self._ascend, pool), "prices", share),
                 Part(partial(self._evaluate, pool), "evaluation", EVALUATION_SHARE[with_deadlines]),
                 Part(lambda: self._find(interval), "schedules", fits=with_deadlines),
                 Part(self._schedules.wait, "schedules", fits=not with_deadlines),
