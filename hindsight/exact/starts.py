@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hindsight.prices.horizon import busy_end
 from hindsight.schedules.timetables import schedule_on
 from instances import FleetSchedule, Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray
@@ -176,7 +177,7 @@ def latest_starts(instance: Instance, limits: Limits) -> IntArray:
     token. The entry is the arrival minus 1 if no start meets them.
     """
     a, o = instance.arrival_times, instance.output_lengths
-    most = int(a.max() + o.sum())
+    most = busy_end(instance)
     by_latency = np.floor(np.minimum(limits.latency, most + o)) - o
     by_first_token = np.floor(np.minimum(limits.first_token, most + 1)) - 1
     wait = np.minimum(by_latency, by_first_token).astype(np.int64)

@@ -53,13 +53,14 @@ OWN_TIME, PRICES = "own time", "round-length prices"
 """Names of two lower bounds. `OWN_TIME`: number of requests that are late even if they are served
 alone. `PRICES`: bound proved by prices of machine time, which a dual ascent finds."""
 
-OPENING_SHARE, ASCENT_SHARE, EVALUATION_SHARE = 0.15, (0.5, 0.33), (1.0, 0.5)
-"""Shares of the time left. `OPENING_SHARE`: for first schedules. `ASCENT_SHARE`: for price ascents,
-without and with deadlines. `EVALUATION_SHARE`: for the lower bound, without and with deadlines."""
+OPENING_SHARE, EVALUATION_SHARE = 0.15, (1.0, 0.5)
+"""Shares of the time left. `OPENING_SHARE`: for first schedules. `EVALUATION_SHARE`: for the lower
+bound, without and with deadlines."""
 
-MANY, MANY_SHARE = 2_500, 0.22
-"""With more than `MANY` requests and no deadlines, price ascents get at most the share `MANY_SHARE`
-of the time left: computing the lower bound on a fine time grid then takes most of the time."""
+MANY, ASCENT_SHARES = 2_500, ((0.5, 0.33), (0.22, 0.33))
+"""`ASCENT_SHARES`: shares of the time left that price ascents get, without and with deadlines. The
+first pair is for up to `MANY` requests, the second for more. Without deadlines the lower bound of
+many requests then gets most of the time, which it needs on a fine time grid."""
 
 MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
@@ -183,9 +184,7 @@ class _Search:
         interval.phase = "bounds"
         self._prove_without_prices()
         with_deadlines = self._limits is not None
-        share = ASCENT_SHARE[with_deadlines]
-        if len(self._workload) > MANY and not with_deadlines:
-            share = MANY_SHARE
+        share = ASCENT_SHARES[len(self._workload) > MANY][with_deadlines]
         with (
             clock.within(clock.seconds_left() - spare),
             ThreadPoolExecutor(self._threads) as pool,
