@@ -28,23 +28,23 @@ from instances.service_level import Limits
 from .machines import assigned, machine_of
 from .serving import Rule, Run, serve
 
-PROMPT_CAPS = (math.inf, 6.0, 3.0, 1.5, 0.5)
-"""Values of `Rule.prompt_cap` if the goal is total latency: largest number of prompt tokens in a
-round. Unit: least number of tokens with which a round takes twice as long as with one token."""
+TOKEN_CAPS = (math.inf, 6.0, 3.0, 2.0, 0.5)
+"""Values of `Rule.token_cap` if the goal is total latency: largest number of tokens in a round with
+several prompts. Unit: least number of tokens with which a round takes twice as long as with one."""
 
 FITS = ((0, 0.0), (3, 0.1), (5, 0.3), (10, 0.0))
 """Pairs of values of `Rule.skips` (requests passed over for lack of memory) and of `Rule.fill`, for
 first schedules."""
 
-EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0)
+EXPONENTS, TOKENS = (0.25, 0.0, 1.0, -0.3, 0.5), (1.0, 4.0, 16.0)
 """`EXPONENTS`: first schedules with preemption have the initial sort keys (machine seconds that a
 request needs) ** exponent. `TOKENS`: values of `Rule.token` in these schedules."""
 
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """With deadlines: pairs of values of `Rule.charge` and -`Rule.left`, the exponents in the rank."""
 
-DUE_CAPS, PATIENCE = (math.inf, 2.0, 0.5), (math.inf, 1.5)
-"""With deadlines: values of `Rule.prompt_cap` (unit of `PROMPT_CAPS`) and of `Rule.patience`."""
+DUE_CAPS, PATIENCE = (math.inf, 3.0, 1.0), (math.inf, 1.5)
+"""With deadlines: values of `Rule.token_cap` (unit of `TOKEN_CAPS`) and of `Rule.patience`."""
 
 NOBODY = -1
 """Machine number of a rejected request, which no machine serves."""
@@ -226,7 +226,7 @@ class KeySearch:
         """Yield pairs of initial sort keys and a rule, which are tried for the first schedules.
 
         With deadlines they combine `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they combine
-        `EXPONENTS`, `TOKENS`, `FITS` and `PROMPT_CAPS`.
+        `EXPONENTS`, `TOKENS`, `FITS` and `TOKEN_CAPS`.
         """
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most, again = len(charge), len(seconds) - 1, self._recomputes
@@ -234,15 +234,15 @@ class KeySearch:
         if self._limits is not None:
             shapes = product(DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES)
             for cap, power, patience, (share, left) in shapes:
-                rule = Rule(share, -left, skips=n, prompt_cap=cap * unit, patience=patience)
+                rule = Rule(share, -left, skips=n, token_cap=cap * unit, patience=patience)
                 yield charge**power, rule._replace(recomputes=again)
             return
-        caps = dict.fromkeys(cap * unit if cap * unit < most else math.inf for cap in PROMPT_CAPS)
+        caps = dict.fromkeys(cap * unit if cap * unit < most else math.inf for cap in TOKEN_CAPS)
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
         kinds += product((charge, self._volume, lengths), (0.0,), FITS, TOKENS[:1])
         for (key, share, (skips, fill), token), cap in product(kinds, caps):
-            rule = Rule(share, skips=skips, prompt_cap=cap, fill=share * fill, token=token)
+            rule = Rule(share, skips=skips, token_cap=cap, fill=share * fill, token=token)
             yield key, rule._replace(reserves=not share, recomputes=again)
 
     def _open(self) -> Iterator[None]:

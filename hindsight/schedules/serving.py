@@ -1,10 +1,10 @@
 """Schedules in seconds of one machine: before each round, batch the requests of least rank.
 
 Before a round, the requests that have arrived are tried in order of their rank. Each of them runs
-if memory and a cap on the prompt tokens of the round allow it. The rank of a request is its sort
+if memory and a cap on the tokens of the round allow it. The rank of a request is its sort
 key, times the machine time that it still needs and times the seconds until its deadline, each to a
-power. Prompts make a round longer for all its requests, so a cap on prompt tokens delays prompts
-and speeds up running requests.
+power. Prompts make a round longer for all its requests, so a cap on tokens delays prompts and
+speeds up running requests.
 
 If requests hold large shares of the memory, those of least rank often leave much of it unused. So a
 request that does not fit may replace a chosen request that uses less memory (`Rule.fill`).
@@ -61,8 +61,10 @@ class Rule(NamedTuple):
         Largest number of requests that the choice for a round passes over because they do not fit
         in memory. Requests of higher rank are then tried. The choice ends at the next request that
         does not fit.
-    prompt_cap : float
-        Largest number of prompt tokens in a round. One prompt of any length is always allowed.
+    token_cap : float
+        Largest number of tokens processed in a round with several prompts. Requests are counted in
+        ascending order of rank. The first prompt that would exceed the number is the last one that
+        is tried, so that shorter prompts of higher rank do not take its place.
     patience : float
         A request joins a round only if the round then takes at most ``patience`` times (seconds
         until the deadline) / (tokens left) of every request already in it.
@@ -84,7 +86,7 @@ class Rule(NamedTuple):
     charge: float = 1.0
     left: float = 0.0
     skips: int = 0
-    prompt_cap: float = math.inf
+    token_cap: float = math.inf
     patience: float = math.inf
     reserves: bool = False
     recomputes: bool = False
@@ -248,13 +250,14 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
     """Choose the requests that run in round r + 1, which begins at time t.
 
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
-    chosen if memory, the cap on prompt tokens and the deadlines of those already chosen allow it.
+    chosen if memory, the token cap and the deadlines of those already chosen allow it.
     The chosen requests then come first in `Run.order`. If the rule reserves memory, they are sorted
     by their last rounds. Return their number, and the largest number of rounds in which they run
     before requests are chosen again.
     """
     machine, rule = run.machine, run.rule
-    running = tokens = memory = stored = prompts = refused = x = 0
+    running = tokens = memory = stored = refused = x = 0
+    cap, has_prompt = rule.token_cap, False
     span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
     while x < active and refused <= rule.skips:
         i = run.order[x]
@@ -275,11 +278,12 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
                 memory -= _exchange(x - 1, running, machine.memory_limit - memory, run)
             continue
         more = stored + machine.stored[i] + done + 1
-        is_above = own > 1 and prompts > 0 and prompts + own > rule.prompt_cap
+        is_above = own > 1 and has_prompt and tokens + own > cap
         if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
-            # The prompt cap or a deadline keeps request i out of this round only. So decide again
+            # The token cap or a deadline keeps request i out of this round only. So decide again
             # after one round: ``span`` is the largest number of rounds until the next decision.
             span = 1
+            cap = 0.0 if is_above else cap
             continue
         if machine.counts_late:
             # Request i meets its deadline only if its remaining rounds take at most ``allowed``
@@ -299,7 +303,7 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
         memory += held
         stored = more
         tokens += own
-        prompts += own if own > 1 else 0
+        has_prompt |= own > 1
     if not rule.reserves:
         span = min(span, (machine.memory_limit - memory) // max(1, running) + 1)
     return running, span

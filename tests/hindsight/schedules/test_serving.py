@@ -79,7 +79,7 @@ class Plain:
 
     def choice(self, present: list[int]) -> list[int]:
         chosen: list[int] = []
-        self.above = refused = prompts = 0
+        self.above = refused = tokens = prompts = 0
         for i in sorted(present, key=self.rank):
             if refused > self.rule.skips:
                 break
@@ -88,9 +88,12 @@ class Plain:
                 refused += 1
                 if self.rule.fill > 0:
                     self.exchange(chosen, i)
-            elif own == 1 or prompts == 0 or prompts + own <= self.rule.prompt_cap:
+            elif own == 1 or (
+                not self.above and (prompts == 0 or tokens + own <= self.rule.token_cap)
+            ):
                 chosen.append(i)
-                prompts += own if own > 1 else 0
+                tokens += own
+                prompts += own > 1
             else:
                 self.above += 1
         return chosen
@@ -132,7 +135,7 @@ def test_a_run_is_that_of_a_machine_which_decides_every_round(seed: int) -> None
     rule = RULE._replace(
         charge=float(rng.choice([0.0, 0.5, 1.0])),
         skips=int(rng.integers(3)),
-        prompt_cap=float(rng.choice([5, 20, math.inf])),
+        token_cap=float(rng.choice([5, 20, math.inf])),
         reserves=bool(rng.integers(2)),
         recomputes=bool(rng.integers(2)),
         token=float(rng.choice([1.0, 4.0])),
