@@ -161,9 +161,9 @@ class Program:
         self._outputs = instance.output_lengths[first]
         upper = np.concatenate(allowed)
         if not relax:
-            rule = instance.memory_rule
+            rule, ends = instance.memory_rule, self.epochs % starts.rounds + self._outputs
             peaks = rule.held(self._prompts - rule.unstored + self._outputs)
-            upper = np.minimum(upper, rule.limit(instance.memory_limit) // peaks)
+            upper = np.minimum(upper, rule.limits(instance.memory_limit, ends) // peaks)
         costs = instance.weights[first] * (self.epochs % starts.rounds)
         offset = int(instance.weights @ (instance.output_lengths - instance.arrival_times))
         if starts.optional:
@@ -241,8 +241,9 @@ class Program:
         held = rule.held(self._prompts[columns] - rule.unstored + ages)
         rows = self.epochs[columns] + ages - 1
         blocks = {"x": self._block(rows, held, self._starts.horizon, columns)}
-        limit = rule.limit(self._starts.instance.memory_limit)
-        return "memory", self._rounds, blocks, -np.inf, limit
+        rounds = np.arange(self._starts.horizon) % self._starts.rounds + 1
+        limits = rule.limits(self._starts.instance.memory_limit, rounds)
+        return "memory", self._rounds, blocks, -np.inf, limits
 
     def _memory_differences(self) -> list[_Rows]:
         """Return the rows that count memory by differences between rounds, in place of rows (3).

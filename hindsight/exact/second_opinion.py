@@ -123,6 +123,7 @@ def _program(instance: Instance) -> tuple[pulp.LpProblem, dict[tuple[int, int, i
     problem += pulp.lpSum(latency)
     for choices in once.values():
         problem += pulp.lpSum(choices) == 1
-    for held in used.values():
-        problem += pulp.lpSum(held) <= rule.limit(instance.memory_limit)
+    limits = rule.limits(instance.memory_limit, np.arange(horizon + 1)).tolist()
+    for (r, _), held in used.items():
+        problem += pulp.lpSum(held) <= limits[r]
     return problem, begins

@@ -131,8 +131,9 @@ def with_late(schedule: Any, served: IntArray, problem: Instance) -> Any:
     latest = int(problem.arrival_times.max()) + max(0, int(starts.max()))
     rounds = latest + problem.total_output_length + 2
     if rounds * replicas <= timetables.LONGEST_PROFILE:
-        requests = timetables.requests_of(restricted(problem))
-        table = timetables.timetable(requests, starts, machines, (replicas, rounds))
+        own = restricted(problem)
+        profiles = timetables.empty_profiles(own, (replicas, rounds))
+        table = timetables.timetable(timetables.requests_of(own), starts, machines, profiles)
         timetables.place(table, late, 0, len(late), timetables.SEARCH)
         return schedule_on(problem, table.machines, table.starts)
     begin = 0 if schedule is None else schedule.makespan

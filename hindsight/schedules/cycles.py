@@ -107,7 +107,7 @@ class RuinAndRecreate:
         self._unit = 1.0 if last is not None else self._mean_output * float(instance.weights.mean())
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._count = min(instance.replicas, n)
-        # The memory profiles (memory held on each machine in each round) have ``_rounds`` rounds,
+        # The memory profiles (free memory of each machine in each round) have ``_rounds`` rounds,
         # which are enough for most schedules. `place` doubles this number if needed.
         # ``_most_rounds`` is always enough: all requests can run one after another, or with
         # ``last``, none starts after its last allowed start.
@@ -180,7 +180,7 @@ class RuinAndRecreate:
 
         Repeat until no request moves or the stop callback ``must_stop`` returns True. The schedule
         stays feasible, and its cost never rises. Return its starts and machines. If its memory
-        profiles (memory held on each machine in each round) would have more than `LONGEST_PROFILE`
+        profiles (free memory of each machine in each round) would have more than `LONGEST_PROFILE`
         entries, return it unchanged.
         """
         rounds = self._rounds_of(starts)
@@ -251,7 +251,8 @@ class RuinAndRecreate:
         return True
 
     def _table(self, starts: IntArray, machines: IntArray, rounds: int) -> Timetable:
-        return timetables.timetable(self.requests, starts, machines, (self._count, rounds))
+        profiles = timetables.empty_profiles(self._instance, (self._count, rounds))
+        return timetables.timetable(self.requests, starts, machines, profiles)
 
     def _rounds_of(self, starts: IntArray) -> int:
         """Return 2 + the last round in which a request runs: the number of rounds in a profile.
@@ -264,7 +265,7 @@ class RuinAndRecreate:
     def _needed_rounds(self) -> int:
         """Return the number of rounds in the memory profiles of a cycle (annealing).
 
-        A memory profile has the memory held on a machine in each round. If all requests must be
+        A memory profile has the free memory of a machine in each round. If all requests must be
         scheduled, this includes spare rounds after the end of the best schedule.
         """
         if self._are_optional:

@@ -158,7 +158,7 @@ class Improvement:
         """Run the heuristics in random order until the solve is done.
 
         Stop after ``most_rounds`` runs of heuristics (None: no limit), or if the best schedule has
-        too many rounds for an array of the memory held in each round
+        too many rounds for an array of the free memory in each round
         (`RuinAndRecreate.is_too_long`). Unless ``patient``, also stop once `PATIENCE` runs of
         heuristics with the largest number of moves have followed one another without a better
         schedule.

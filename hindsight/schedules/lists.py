@@ -66,7 +66,7 @@ def first_schedule(instance: Instance, must_stop: Callable[[], bool] = never) ->
     Requests are placed in order of arrival. Each takes the first start at which it fits and that is
     not before the start of the previous request. This is fast for any instance. The result is
     `one_after_another` if ``must_stop`` returned True before all requests were placed, or if the
-    memory profiles (memory held on each machine in each round) would be too long.
+    memory profiles (free memory of each machine in each round) would be too long.
     """
     search = RuinAndRecreate(instance)
     order = np.argsort(instance.arrival_times, kind="stable")
@@ -90,7 +90,7 @@ def best_list_schedule(
     should_stop : Callable[[], bool] or None, default None
         Once it returns True, each list schedule that takes more than about 0.05 seconds is given
         up. The result is `first_schedule` if no list schedule is complete, or if the memory
-        profiles (memory held on each machine in each round) would be too long.
+        profiles (free memory of each machine in each round) would be too long.
     """
     moved = compress(instance)
     search = RuinAndRecreate(moved.instance)

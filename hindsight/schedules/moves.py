@@ -340,9 +340,9 @@ def _draw_order(work: Work, count: int) -> None:
 
 @step
 def _take_out(work: Work, weight: float, count: int) -> tuple[float, int]:
-    """Remove the ``count`` requests that a move has drawn from the memory profiles.
+    """Give the memory of the ``count`` requests that a move has drawn back to the memory profiles.
 
-    A memory profile has the number of memory blocks held on a machine in each round. Return two
+    A memory profile has the number of free memory blocks of a machine in each round. Return two
     numbers. The first is the sum of the costs of these requests. A cost includes ``weight`` times
     the price of the memory that the request holds. The second is their earliest start, where the
     arrival stands for the start of a request that is left out. The removal frees memory only after
@@ -397,8 +397,8 @@ def _put_back(work: Work, weight: float, count: int, freed: int, most: float) ->
     requests put back so far, plus a lower bound on the costs of the requests not put back yet,
     exceed it. Costs include ``weight`` times the price of the memory that a request holds. The
     removal of the requests has freed memory only after round ``freed``. Return the number of
-    requests that are back in the memory profiles (memory blocks held on each machine in each
-    round).
+    requests that are put back: the memory profiles (free memory blocks of each machine in each
+    round) are without their memory again.
     """
     requests, removed = work.table.requests, work.removed
     cost, least = 0.0, 0.0
@@ -424,7 +424,7 @@ def _undo(work: Work, placed: int, count: int) -> None:
     """Undo a move: put its ``count`` requests back at their old starts, on their old machines.
 
     The first ``placed`` of them, in the order `Removed.order`, were put back at new starts. Their
-    memory at these starts is subtracted from the memory profiles, the memory blocks held on each
+    memory at these starts is given back to the memory profiles, the free memory blocks of each
     machine in each round.
     """
     removed = work.removed

@@ -56,8 +56,8 @@ class Sequence(NamedTuple):
     ----------
     table : Timetable
         The requests, and the memory profiles: tokens or blocks that the requests before the place
-        ``counts[PLACE]`` in the order hold in each round. The starts and machines of the timetable
-        are those of the schedule `PRESENT`.
+        ``counts[PLACE]`` in the order leave free in each round. The starts and machines of the
+        timetable are those of the schedule `PRESENT`.
     total : int
         Number of moves of the annealing.
     hot, cold : float
@@ -107,7 +107,7 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
     `TRIED` is the schedule that the current move tries. ``now`` is the start, in this schedule, of
     the request just before request i in the order. Return the start of request i. Return -1 if it
-    would end after the last round of the memory profiles, the arrays of the memory held in each
+    would end after the last round of the memory profiles, the arrays of the free memory in each
     round.
     """
     requests, profiles = work.table.requests, work.table.profiles
@@ -123,9 +123,9 @@ def _find(work: Sequence, i: int, now: int) -> int:
 
 @step
 def _hold(work: Sequence, row: int, i: int, sign: int) -> None:
-    """Add ``sign`` (1 or -1) times the memory of request i to the memory profiles.
+    """Take ``sign`` (1 or -1) times the memory of request i from the memory profiles.
 
-    A memory profile has the memory held on a machine in each round. The request has its start and
+    A memory profile has the free memory of a machine in each round. The request has its start and
     its machine in the schedule ``row``: `PRESENT` (the schedule before the current move) or `TRIED`
     (the one that the move tries).
     """
@@ -164,12 +164,12 @@ def _change(order: IntArray, one: int, two: int, kind: int) -> None:
 
 @step
 def _advance(work: Sequence, place: int) -> int:
-    """Add the request at ``place`` of the order to the memory profiles, and return the next place.
+    """Take the memory of the request at ``place`` of the order, and return the next place.
 
-    The memory profiles have the memory that the requests before a place of the order hold in each
-    round. The next move may begin at the next place, because the profiles then have the memory of
-    all requests before it. After the last place at which a move may begin, empty the profiles and
-    return 0, the first place.
+    The memory profiles have the memory that the requests before a place of the order leave free in
+    each round. The next move may begin at the next place, because the profiles are then without the
+    memory of all requests before it. After the last place at which a move may begin, give all
+    memory back and return 0, the first place.
     """
     order = work.order
     _hold(work, PRESENT, order[place], 1)
@@ -189,8 +189,8 @@ def _draw(work: Sequence) -> tuple[int, int, int, int]:
 
     Each move begins at a later place of the order than the move before it. After the last place,
     moves begin at the front again. The memory profiles have the memory that all requests before the
-    first place of a move hold in each round. So the requests from the first place of the previous
-    move up to the place before the first place of this move are added to the profiles.
+    first place of a move leave free in each round. So the memory of the requests from the first
+    place of the previous move up to the place before the first place of this move is taken.
     """
     state, order, n = work.state, work.order, len(work.order)
     place, other, kind, i = work.counts[PLACE], 0, 0, 0
@@ -234,8 +234,8 @@ def _place(work: Sequence, first: int, last: int, most: float) -> tuple[float, i
 
     `TRIED` is the schedule that the current move tries. ``first`` and ``last`` are the first and
     the last place of the order that the move changed. Stop early if all further requests would keep
-    their starts, or if the move will not be accepted. After the call, the memory profiles (memory
-    held in each round) are as they were before it.
+    their starts, or if the move will not be accepted. After the call, the memory profiles (free
+    memory in each round) are as they were before it.
 
     Return three values: the change in cost, the place in the order after the last request placed,
     and whether the move is accepted. It is accepted if a start was found for all requests and the

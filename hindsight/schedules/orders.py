@@ -22,7 +22,7 @@ from . import timetables
 from .cycles import RuinAndRecreate
 from .lists import list_orders
 from .order_moves import BEST, PRESENT, Sequence, anneal
-from .timetables import Timetable, fit, hold, place_all
+from .timetables import SEARCH, Timetable, fit, hold, place_all, requests_of
 
 SLACK = 5.0
 """A move is rejected once the requests that it has placed so far raise the cost by more than its
@@ -99,10 +99,9 @@ class OrderAnnealing:
         size = int(1.3 * (int(starts.max()) + longest)) + 2 * longest + 2
         three, where = np.tile(starts, (3, 1)), np.tile(machines, (3, 1))
         self.is_possible = count * size <= timetables.LONGEST_PROFILE
-        profiles = np.zeros((count, size if self.is_possible else 1), np.int64)
-        requests = timetables.requests_of(instance)
+        profiles = timetables.empty_profiles(instance, (count, size if self.is_possible else 1))
         self.work = Sequence(
-            table=Timetable(requests, three[PRESENT], where[PRESENT], profiles),
+            table=Timetable(requests_of(instance), three[PRESENT], where[PRESENT], profiles),
             total=moves,
             hot=heat[0] * unit,
             cold=heat[1] * unit,
@@ -128,21 +127,19 @@ class OrderAnnealing:
         first start at which it fits. Return False also if ``must_stop`` returned True before all of
         them were placed.
         """
-        work, table, now = self.work, self.work.table, 0
+        work, now = self.work, 0
+        table = work.table._replace(profiles=work.table.profiles.copy())
         if work.delayed > 0:
             for i in work.order.tolist():
                 k, begin = int(table.machines[i]), max(int(table.requests.arrival[i]), now)
-                size = table.profiles.shape[1]
-                at, _ = fit(table.requests, table.profiles, i, begin, k, size)
+                at, _ = fit(table.requests, table.profiles, i, begin, k, table.profiles.shape[1])
                 now = int(table.starts[i])
                 work.delay[i] = now - at
                 plain(hold)(table, i, now, k, 1)
         else:
             table.starts[:] = -1
-            is_placed = place_all(table, work.order, must_stop, timetables.SEARCH)
-            if not is_placed or table.starts.min() < 0:
+            if not place_all(table, work.order, must_stop, SEARCH) or table.starts.min() < 0:
                 return False
-        table.profiles[:] = 0
         work.starts[BEST], work.machines[BEST] = work.starts[PRESENT], work.machines[PRESENT]
         return True
 

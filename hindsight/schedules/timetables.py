@@ -1,15 +1,14 @@
-"""Schedules as arrays: start and machine of each request, and memory held in every round.
+"""Schedules as arrays: start and machine of each request, and free memory in every round.
 
 Also the random numbers, and the acceptance threshold, of the compiled searches.
 
-*Fitting test.* Let P_r be the number of tokens that requests placed already hold in round r, and M
-the memory limit. A request that starts at t runs in rounds t + 1 .. t + o, and holds s + r - t
-tokens in each round r of its run. If P_r + s + r - t > M, the next start worth trying is
-min(r, P_r + s + r - M). *Proof.* Let t' be a start between t and this one. The run
-t' + 1 .. t' + o contains round r, because t' < r and t' + o > t + o >= r. In round r the requests
-hold P_r + s + r - t' > M tokens, because t' < P_r + s + r - M. So the search skips no feasible
-start. In blocks of b tokens, of which F_r are free in round r, the request fits in round r if
-s + r - t <= b F_r.
+*Fitting test.* Let F_r be the number of tokens that the requests placed already leave free in round
+r. A request that starts at t runs in rounds t + 1 .. t + o, and holds s + r - t tokens in each
+round r of its run. If s + r - t > F_r, the next start worth trying is min(r, s + r - F_r). *Proof.*
+Let t' be a start between t and this one. The run t' + 1 .. t' + o contains round r, because t' < r
+and t' + o > t + o >= r. In round r the request holds s + r - t' > F_r tokens, because
+t' < s + r - F_r. So the search skips no feasible start. In blocks of b tokens, of which F_r are
+free in round r, the request fits in round r if s + r - t <= b F_r.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LONGEST_PROFILE = 50_000_000
 
 
 class Requests(NamedTuple):
-    """The requests of an instance, one array per property, and the memory of each machine.
+    """The requests of an instance, one array per property, and the size of a memory block.
 
     Attributes
     ----------
@@ -42,9 +41,8 @@ class Requests(NamedTuple):
         of a schedule is the number of requests left out.
     penalty : float64 array, shape (n,)
         Cost of leaving a request out of the schedule. Infinite if that is not allowed.
-    limit, block : int
-        Number of memory blocks of each machine, and number of tokens in a block. If memory is
-        counted in tokens, a block is one token.
+    block : int
+        Number of tokens in a block. If memory is counted in tokens, a block is one token.
     """
 
     prompt: IntArray
@@ -53,21 +51,20 @@ class Requests(NamedTuple):
     last: IntArray
     weight: IntArray
     penalty: FloatArray
-    limit: int
     block: int
 
 
 class Timetable(NamedTuple):
-    """A feasible schedule and its memory use, as arrays that compiled searches change in place.
+    """A feasible schedule and its free memory, as arrays that compiled searches change in place.
 
     Attributes
     ----------
     requests : Requests
-        The requests, and the memory of each machine.
+        The requests, and the size of a memory block.
     starts, machines : int64 array, shape (n,)
         Start of each request, or -1 if it is left out of the schedule, and its machine.
     profiles : int64 array, shape (machines, rounds)
-        Memory profiles. Entry (k, r): memory blocks that the requests on machine k hold in round r.
+        Memory profiles. Entry (k, r): memory blocks that are free on machine k in round r.
     """
 
     requests: Requests
@@ -78,36 +75,34 @@ class Timetable(NamedTuple):
 
 @step
 def hold(table: Timetable, i: int, at: int, k: int, sign: int) -> None:
-    """Add the memory of request i, with start ``at``, to the memory profile of machine k.
+    """Take the memory of request i, with start ``at``, from the memory profile of machine k.
 
-    A memory profile has the number of memory blocks held in each round. If ``sign`` is -1, subtract
-    the memory instead. If ``at`` is -1, the request is left out of the schedule, and nothing
+    A memory profile has the number of free memory blocks in each round. If ``sign`` is -1, give the
+    memory back instead. If ``at`` is -1, the request is left out of the schedule, and nothing
     changes.
     """
     requests = table.requests
     if at >= 0:
         prompt, output, block = requests.prompt[i], requests.output[i], requests.block
-        _add(table.profiles[k], prompt, output, block, at, sign)
+        _take(table.profiles[k], prompt, output, block, at, sign)
 
 
 @inner
-def _add(profile: IntArray, prompt: int, output: int, block: int, at: int, sign: int) -> None:
-    """Add the memory of a request to a profile, or subtract it (`hold`)."""
+def _take(profile: IntArray, prompt: int, output: int, block: int, at: int, sign: int) -> None:
+    """Take the memory of a request from a profile, or give it back (`hold`)."""
     for r in range(at + 1, at + output + 1):
         tokens = prompt + r - at
-        profile[r] += sign * (tokens if block == 1 else (tokens + block - 1) // block)
+        profile[r] -= sign * (tokens if block == 1 else (tokens + block - 1) // block)
 
 
 @inner
-def earliest_fit(
-    profile: IntArray, start: int, prompt: int, output: int, limit: int, block: int
-) -> int:
+def earliest_fit(profile: IntArray, start: int, prompt: int, output: int, block: int) -> int:
     """Return the first start >= ``start`` at which a request fits, or -1 if there is none.
 
-    ``profile[r]`` is the number of memory blocks that other requests hold in round r. ``limit`` is
-    the number of blocks of the machine, and ``block`` the number of tokens in a block. The last
-    round of the request must be before round ``len(profile)``. The proof at the head of this module
-    (*Fitting test*) shows that no feasible start is passed over.
+    ``profile[r]`` is the number of memory blocks that other requests leave free in round r.
+    ``block`` is the number of tokens in a block. The last round of the request must be before round
+    ``len(profile)``. The proof at the head of this module (*Fitting test*) shows that no feasible
+    start is passed over.
     """
     size = profile.shape[0]
     if start + output >= size:
@@ -118,8 +113,7 @@ def earliest_fit(
         # r - start tokens. This is more than the free tokens if start < ``needed``. Then the next
         # start to try is ``needed``, or r if that is earlier: with start r, the request does not
         # run in round r.
-        free = limit - profile[r]
-        needed = r + prompt - (free if block == 1 else free * block)
+        needed = r + prompt - (profile[r] if block == 1 else profile[r] * block)
         if needed > start:
             start = min(r, needed)
             r = start + output
@@ -136,7 +130,7 @@ def fit(
 ) -> tuple[int, int]:
     """Return the first start >= ``begin`` at which request i fits on some machine, and the machine.
 
-    ``profiles[k, r]`` is the number of memory blocks held on machine k in round r. The start is -1
+    ``profiles[k, r]`` is the number of free memory blocks on machine k in round r. The start is -1
     if there is none. If several machines have the same first start, machine ``first`` is taken if
     it is one of them, else the next one of them after it, cyclically. The request must end before
     round ``size``, and must not start after its last allowed start.
@@ -148,7 +142,7 @@ def fit(
         k = (first + after) % profiles.shape[0]
         # The request must end before round ``size``. Once it has a start on some machine, ``size``
         # is its end with this start, so that only earlier starts are found on other machines.
-        at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.limit, requests.block)
+        at = earliest_fit(profiles[k, :size], begin, prompt, output, requests.block)
         if at >= 0:
             best, where, size = at, k, at + output
         if best == begin:
@@ -163,15 +157,14 @@ HOLD, SEARCH, IN_TURN = range(3)
 
 @njit
 def place(table: Timetable, order: IntArray, first: int, last: int, mode: int) -> None:
-    """Add the requests ``order[first:last]`` to the memory profiles of a timetable, in place.
+    """Place the requests ``order[first:last]`` in a timetable and its memory profiles, in place.
 
-    A memory profile has the number of memory blocks held on a machine in each round. With `HOLD`,
-    each request keeps its start, and the profiles must not include its memory yet.
+    A memory profile has the number of free memory blocks of a machine in each round. With `HOLD`,
+    each request keeps its start, and its memory must still be free in the profiles.
 
     Otherwise each request takes the first start that ``mode`` allows, on any machine, at which it
-    fits with all other requests in the profiles. If the profiles already include the memory of the
-    request at an old start, this memory is removed first. A request without a feasible start gets
-    start -1.
+    fits with all other requests. If the request has an old start, its memory there is given back to
+    the profiles first. A request without a feasible start gets start -1.
     """
     requests, starts, machines, profiles = table
     for x in range(first, last):
@@ -261,7 +254,7 @@ def columns_of(schedule: Any) -> tuple[IntArray, IntArray]:
 
 
 def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
-    """Return the requests of an instance, and the memory of a machine, in the memory rule's blocks.
+    """Return the requests of an instance, and the size of a block, by the memory rule.
 
     ``last`` has the last allowed start of each request, shape (n,), or is None. Without it, the
     cost of a schedule is the sum of weight times start, and no request may be left out. With it,
@@ -276,20 +269,28 @@ def requests_of(instance: Instance, last: IntArray | None = None) -> Requests:
         np.full(n, 1 << 60) if last is None else np.array(last),
         np.array(instance.weights) if is_latency else np.zeros(n, np.int64),
         np.full(n, np.inf if is_latency else 1.0),
-        int(instance.memory_limit // rule.block_size),
         int(rule.block_size),
     )
 
 
+def empty_profiles(instance: Instance, shape: tuple[int, int]) -> IntArray:
+    """Return the memory profiles of machines without requests: all their memory blocks are free.
+
+    ``shape`` is (machines, rounds).
+    """
+    rule = instance.memory_rule
+    limits = rule.limits(instance.memory_limit, np.arange(shape[1]))
+    return np.broadcast_to(limits, shape) // rule.block_size
+
+
 def timetable(
-    requests: Requests, starts: IntArray, machines: IntArray, shape: tuple[int, int]
+    requests: Requests, starts: IntArray, machines: IntArray, profiles: IntArray
 ) -> Timetable:
     """Return a schedule with these starts and machines as a timetable.
 
-    ``shape`` is the shape of its memory profiles, (machines, rounds). The profiles have the number
-    of memory blocks held on each machine in each round. Requests with start -1 are left out of the
-    schedule.
+    ``profiles`` are those of `empty_profiles`. The timetable takes the memory of the requests from
+    them. Requests with start -1 are left out of the schedule.
     """
-    table = Timetable(requests, starts.copy(), machines.copy(), np.zeros(shape, np.int64))
+    table = Timetable(requests, starts.copy(), machines.copy(), profiles)
     place(table, np.arange(len(starts)), 0, len(starts), HOLD)
     return table

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from instances.arrays import IntArray
 from instances.errors import InvalidTypeError
 from instances.validation import LARGEST_TOKEN_COUNT, check_ranges, chosen, ranged
@@ -74,14 +76,23 @@ class MemoryRule:
         """Return the usable memory, in tokens: a memory limit M rounded down to whole blocks."""
         return memory_limit // self.block_size * self.block_size
 
+    def limits(self, memory_limit: int, rounds: IntArray) -> IntArray:
+        """Return the usable memory in each of the ``rounds``, in tokens."""
+        return np.full(len(rounds), self.limit(memory_limit))
+
+    def fullest(self, ends: IntArray) -> IntArray:
+        """Return rounds of which one exceeds the usable memory if any round does.
+
+        ``ends`` has the last round of each stretch of consecutive rounds of a request. Between
+        these rounds the memory held only grows.
+        """
+        return np.unique(ends)
+
     @property
     def told(self) -> str:
         """Parameters that differ from their defaults, as text for messages; empty without any."""
-        return ", ".join(
-            f"{field.name} {getattr(self, field.name)}"
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        )
+        pairs = [(field, getattr(self, field.name)) for field in fields(self)]
+        return ", ".join(f"{one.name} {value}" for one, value in pairs if value != one.default)
 
 
 TOKENS = MemoryRule()

@@ -55,9 +55,7 @@ def relaxed(problem: Problem) -> Problem:
         return problem
     first, last = _stored(problem)
     reaches_an_end = last // rule.block_size * rule.block_size >= first
-    slack = np.where(reaches_an_end, 0, rule.held(last) - last)
-    if isinstance(problem, Workload):
-        slack[:] = 0
+    slack = np.where(reaches_an_end | isinstance(problem, Workload), 0, rule.held(last) - last)
     return _in_tokens(problem, slack, rule.limit(problem.memory_limit))
 
 

@@ -295,23 +295,22 @@ class RoundSchedule(TimedSchedule):
     def violations(self) -> list[Violation]:
         """Return all violations: starts before arrival, and rounds that hold more than M tokens.
 
-        Memory is checked only in the last round of each stretch of consecutive rounds of a request.
-        Between these rounds memory only grows. So if any round holds too much, one of the checked
-        rounds does too. The time for the check does not depend on the number of rounds, so
-        schedules that end very late are checked too.
+        Memory is checked only in the rounds of `MemoryRule.fullest`: in the last round of each
+        stretch of consecutive rounds of a request. If any round holds too much, one of these does
+        too. The time for the check does not depend on the number of rounds, so schedules that end
+        very late are checked too.
         """
-        instance = self.instance
+        instance, rule = self.instance, self.instance.memory_rule
         early = instance.arrival_times - self.start_times
         found = [
             Violation("early-start", instance.ids[index], None, int(early[index]))
             for index in np.flatnonzero(early > 0)
         ]
-        columns, limit = self.stretch_columns, instance.memory_rule.limit(instance.memory_limit)
-        rounds = np.unique(columns.begin + columns.rounds)
-        memory = self._held(rounds)
-        for position in np.flatnonzero(memory > limit):
-            excess = int(memory[position]) - limit
-            found.append(Violation("memory", None, int(rounds[position]), excess))
+        columns = self.stretch_columns
+        rounds = rule.fullest(columns.begin + columns.rounds)
+        excess = self._held(rounds) - rule.limits(instance.memory_limit, rounds)
+        for place in np.flatnonzero(excess > 0):
+            found.append(Violation("memory", None, int(rounds[place]), int(excess[place])))
         return found
 
     def _held(self, moments: IntArray) -> IntArray:

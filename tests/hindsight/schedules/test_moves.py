@@ -22,6 +22,7 @@ from hindsight.schedules.timetables import (
     Requests,
     Timetable,
     earliest_fit,
+    empty_profiles,
     fit,
     hold,
     requests_of,
@@ -31,8 +32,8 @@ from instances import FleetSchedule, Instance, MemoryRule, Schedule
 from instances.arrays import IntArray
 
 
-def assert_feasible(table: Timetable) -> None:
-    """By definition, on every machine; and the profiles are the memory of the requests."""
+def assert_feasible(instance: Instance, table: Timetable) -> None:
+    """By definition, on every machine; and the profiles are the memory that is left."""
     requests, starts, machines = table.requests, table.starts.tolist(), table.machines.tolist()
     blocks = np.zeros_like(table.profiles)
     for i, (start, k) in enumerate(zip(starts, machines, strict=True)):
@@ -42,8 +43,8 @@ def assert_feasible(table: Timetable) -> None:
         assert requests.arrival[i] <= start <= requests.last[i]
         for age in range(1, int(requests.output[i]) + 1):
             blocks[k, start + age] += -(-int(requests.prompt[i] + age) // requests.block)
-    assert blocks.max() <= requests.limit
-    assert table.profiles.tolist() == blocks.tolist()
+    assert table.profiles.min() >= 0
+    assert (table.profiles + blocks == instance.memory_limit // requests.block).all()
 
 
 class Watched(RuinAndRecreate):
@@ -55,7 +56,7 @@ class Watched(RuinAndRecreate):
 
 
 def assert_sound(instance: Instance, search: Watched) -> None:
-    assert_feasible(search.table)
+    assert_feasible(instance, search.table)
     best = search.starts
     cost = total_latency_by_definition(instance, best.tolist())
     assert search.cost == cost + int(
@@ -92,7 +93,8 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
     reached = []
     for strange in (False, True):
         nowhere = np.zeros_like(schedule.start_times)
-        table = timetable(requests, schedule.start_times, nowhere, (1, rounds))
+        profiles = empty_profiles(instance, (1, rounds))
+        table = timetable(requests, schedule.start_times, nowhere, profiles)
         starts, profile = table.starts, table.profiles[0]
         outside = np.ones(rounds, dtype=bool)
         outside[first + 1 : last + 1] = False
@@ -109,7 +111,7 @@ def test_nothing_but_its_region_matters_to_a_move(data: st.DataObject) -> None:
         assert (starts[inside] >= first).all()
         assert (starts[inside] + instance.output_lengths[inside] <= last).all()
         if not strange:
-            assert_feasible(table)
+            assert_feasible(instance, table)
         reached.append(starts.tolist())
     assert reached[0] == reached[1]
 
@@ -199,18 +201,18 @@ def test_the_first_fit_is_the_first_start_that_fits(data: st.DataObject) -> None
 
     none = np.zeros(1, np.int64)
     lengths = none + prompt, none + output
-    requests = Requests(*lengths, none, none, none, np.zeros(1), limit, block)
+    requests = Requests(*lengths, none, none, none, np.zeros(1), block)
 
     def fits(start: int) -> bool:
         alone = np.zeros_like(profile)
-        hold(Timetable(requests, none, none, alone[None]), 0, start, 0, 1)
+        hold(Timetable(requests, none, none, alone[None]), 0, start, 0, -1)
         held = [-(-(prompt + age) // block) for age in range(1, output + 1)]
         assert alone[start + 1 : start + output + 1].tolist() == held
         return bool((profile + alone)[alone > 0].max() <= limit)
 
     starts = range(begin, len(profile) - output)
     first = next((start for start in starts if fits(start)), -1)
-    assert earliest_fit(profile, begin, prompt, output, limit, block) == first
+    assert earliest_fit(limit - profile, begin, prompt, output, block) == first
 
 
 @given(st.data())
@@ -237,9 +239,9 @@ def test_any_axes_leave_a_sound_state(data: st.DataObject) -> None:
             search.prices = np.array(numerators) / 8
         if search.cost:
             search.cycle(data.draw(cycle_settings), data.draw(st.integers(1, 90)), never)
-        assert_feasible(search.table)
+        assert_feasible(instance, search.table)
         search.offer(*search.shift_left(search.starts, search.machines, never))
-        assert_feasible(search.table)
+        assert_feasible(instance, search.table)
         assert search.cost <= before
     if last is None:
         found = search.schedule

@@ -95,10 +95,10 @@ def test_after_any_moves_the_order_leads_to_the_schedule(instance, delayed, seed
     order, delay = work.order.tolist(), work.delay.tolist()
     found = placed_in(instance, order, delay, in_order=delayed > 0)
     assert work.starts[PRESENT].tolist() == found
-    # The profile holds those before the present place.
+    # Those before the present place take memory from the profile.
     before = work.order[: work.counts[0]]
     held = sum(int(instance.volumes[i]) for i in before)
-    assert work.table.profiles.sum() == held
+    assert (instance.memory_limit - work.table.profiles).sum() == held
     again = annealing_of(instance, first, delayed, moves, seed)
     for _ in range(moves):
         assert again.run(1) == 1
