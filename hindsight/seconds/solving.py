@@ -85,18 +85,27 @@ many times the seconds that this took. For 20,000 requests this takes 2 s."""
 CYCLES = 2
 """Number of simulated annealings that improve the schedule if there is no time limit."""
 
-FINER_TURNS, FINEST_CELL, STALL_GAIN = 40, 4.0, 2e-4
+FINER_TURNS, FINEST_CELL, STALL_GAINS = 40, 4.0, (2e-4, 5e-5)
 """After every `FINER_TURNS` passes over all requests, a price ascent halves its price cells
 (intervals of constant price) if there is time for as many passes with halved ones. A cell lasts at
 least `FINEST_CELL` times d0, the seconds of a round without tokens. With shorter cells, prices that
 fall and rise from cell to cell prove less. If cells are not halved, the ascent ends once
-`FINER_TURNS` passes raise its lower bound by at most `STALL_GAIN` times that bound."""
+`FINER_TURNS` passes raise its lower bound by at most the first of `STALL_GAINS` times that bound.
+If time is left when the search for schedules has ended, it goes on with the second one."""
 
-GRIDS = ((0.4, 64, 2.0), (3.2, 64, 1.15), (6.4, 32, 1.05), (12.8, 16, 1.05))
-"""Time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1) least
-number of grid steps in d0, the seconds of a round without tokens, (2) largest number of consecutive
-rounds of a request that are evaluated together, (3) ratio of the slopes of two neighbouring
-tangents. Tangents are linear lower bounds on what such rounds pay."""
+GRIDS: tuple[tuple[float, int, float], ...] = (
+    (0.4, 64, 2.0),
+    (3.2, 64, 1.15),
+    (6.4, 32, 1.05),
+    (12.8, 16, 1.05),
+    (25.6, 16, 1.05),
+)
+GRID_TURNS = slice(4), slice(3, 5)
+"""`GRIDS`: time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1)
+least number of grid steps in d0, the seconds of a round without tokens, (2) largest number of
+consecutive rounds of a request that are evaluated together, (3) ratio of the slopes of two
+neighbouring tangents. Tangents are linear lower bounds on what such rounds pay. `GRID_TURNS`: the
+grids used first, and the grids used if time is left when the search for schedules has ended."""
 
 LARGEST_WINDOW = 1 << 22
 """Largest number of grid points of one request. A time grid that needs more is not used."""
@@ -133,15 +142,16 @@ def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True)
 
 
 def grids(
-    minorant: AffineMinorant, prices: RoundLengthPrices
+    minorant: AffineMinorant, prices: RoundLengthPrices, turn: slice = slice(None)
 ) -> Iterator[tuple[float, int, float]]:
     """Yield the parameters of the time grids for the lower bound by prices, the coarsest first.
 
     For each grid, they are the parameters ``step``, ``size`` and ``spread`` of `PricedValues`. The
     step is the seconds between two grid points. The other two are the last entries of a row of
     `GRIDS`. The prices were computed for ``minorant``, an affine lower bound on the batch time.
+    ``turn`` selects the grids.
     """
-    for overhead_steps, size, spread in GRIDS:
+    for overhead_steps, size, spread in GRIDS[turn]:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
         yield min(step, prices.cell), size, spread
 
@@ -169,6 +179,7 @@ class _Search:
         # There is a price ascent for each minorant, an affine lower bound on the batch time.
         # ``_best_ascent`` is the one with the highest estimate of the lower bound on the cost.
         self._best_ascent: RoundLengthAscent | None = None
+        self._turn = 0
 
     def run(self) -> None:
         """Find schedules and lower bounds until the bounds meet or the solve must stop."""
@@ -196,7 +207,16 @@ class _Search:
                 Part(lambda: self._find(interval), "schedules", fits=with_deadlines),
                 Part(self._schedules.wait, "schedules", fits=not with_deadlines),
             ]
-            run_turns(interval, parts)
+            run_turns(interval, parts, self._again)
+
+    def _again(self) -> bool:
+        """Return whether the time that is left can raise the lower bound further; count the turns.
+
+        In a second turn, the best ascent goes on, and its prices are evaluated on finer grids.
+        """
+        self._turn += 1
+        limited = self._interval.clock.limit_left() is not None
+        return limited and self._limits is None and self._turn < len(GRID_TURNS)
 
     def _find(self, interval: Interval) -> bool:
         """Search for schedules, and offer each better one to ``interval``.
@@ -246,22 +266,10 @@ class _Search:
                 interval.prove(bound, name)
 
     def _ascend(self, pool: Executor) -> None:
-        """Begin a price ascent for each minorant of the batch time, and keep the best ascent.
-
-        A minorant is an affine lower bound on the batch time. Only the best ascent runs to its end.
-        None is kept if no ascent is possible.
-        """
-        interval, workload, clock = self._interval, self._workload, self._interval.clock
-        whole = interval.schedule if self._limits is None else _opened(workload, clock.must_stop)
-        begun = [self._begin_ascent(one, whole) for one in self._minorants]
-        ascents = [one for one in begun if one is not None]
-        if not ascents:
+        """Run the best price ascent until its lower bound stalls or its time is up."""
+        ascent, clock = self._best_ascent or self._first_ascent(pool), self._interval.clock
+        if ascent is None:
             return
-        # Try all minorants (affine lower bounds on the batch time). The one with the best lower
-        # bound on the cost without prices may not be the best one with prices.
-        for one in ascents:
-            one.climb(PROBE_TURNS, self._schedules.must_stop, pool)
-        ascent = max(ascents, key=lambda one: one.estimate)
         limited = clock.limit_left() is not None
         most = (4 if limited else 1) * TURNS * ascent.subsets
         # ``parts``: largest number of pieces into which repeated halving may cut a price cell
@@ -282,13 +290,29 @@ class _Search:
             # (intervals of constant price). They take about three times as long as the last
             # `FINER_TURNS` passes.
             lasts = 3 * (clock.seconds() - began)
-            stalls = ascent.estimate - reached <= STALL_GAIN * abs(ascent.estimate)
+            gain = STALL_GAINS[self._turn] * abs(ascent.estimate)
+            stalls = ascent.estimate - reached <= gain
             reached, began = ascent.estimate, clock.seconds()
             if ascent.cell / 2 >= finest and lasts <= clock.seconds_left():
                 ascent.refine()
                 reached, first = -math.inf, ascent.turns
             elif stalls:
                 return
+
+    def _first_ascent(self, pool: Executor) -> RoundLengthAscent | None:
+        """Begin a price ascent for each minorant of the batch time, and return the best one.
+
+        A minorant is an affine lower bound on the batch time. Return None if no ascent is possible.
+        """
+        interval, workload, stop = self._interval, self._workload, self._schedules.must_stop
+        whole = interval.schedule if self._limits is None else _opened(workload, stop)
+        begun = [self._begin_ascent(one, whole) for one in self._minorants]
+        ascents = [one for one in begun if one is not None]
+        # Try all minorants (affine lower bounds on the batch time). The one with the best lower
+        # bound on the cost without prices may not be the best one with prices.
+        for one in ascents:
+            one.climb(PROBE_TURNS, stop, pool)
+        return max(ascents, key=lambda one: one.estimate, default=None)
 
     def _begin_ascent(self, minorant: AffineMinorant, schedule: Any) -> RoundLengthAscent | None:
         """Return a price ascent whose first prices come from a schedule of all requests.
@@ -333,8 +357,9 @@ class _Search:
         if deadlines is None:
             allowance = ascent.values * 1.02 + margin
             values = own_times(workload, minorant)[1] * (1 - ROUNDING)
-            interval.proof = SecondsProof(prices, minorant, allowance)
+            proof = SecondsProof(prices, minorant, allowance)
         else:
+            proof = None
             # The least cost of a request from time t on is computed for each grid point t from its
             # arrival until ``allowance`` seconds later, which is shortly after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
@@ -343,14 +368,14 @@ class _Search:
         # about the same share. But a bound takes longer to compute for a long output, so short
         # outputs come first.
         order = np.argsort(workload.output_lengths, kind="stable")
-        for step, size, spread in grids(minorant, prices):
+        for step, size, spread in grids(minorant, prices, GRID_TURNS[self._turn]):
             if float(a.max()) > LATEST * step:
                 return
             priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
             if priced.points(allowance) > LARGEST_WINDOW:
                 return
             whole = priced.raise_values(values, allowance, order, pool, self._schedules.must_stop)
-            interval.prove(priced.total(values), PRICES)
+            interval.prove(priced.total(values), PRICES, proof=proof)
             if not whole or self._schedules.must_stop():
                 return
 
