@@ -74,6 +74,9 @@ def make_certificate(
 ) -> dict[str, Any]:
     """Make a certificate of a schedule and a lower bound, as a dictionary ready for JSON.
 
+    The cost is the total latency of the requests in the schedule. The schedule of a solve for
+    `OnTime` has only the requests on time, and a certificate says nothing about the others.
+
     Parameters
     ----------
     schedule : TimedSchedule

@@ -95,7 +95,7 @@ If time is left when the search for schedules has ended, it goes on with the sec
 
 GRIDS: tuple[tuple[float, int, float], ...] = (
     (0.4, 64, 2.0),
-    (3.2, 64, 1.15),
+    (1.6, 64, 1.15),
     (6.4, 32, 1.05),
     (12.8, 16, 1.05),
     (25.6, 16, 1.05),
@@ -363,17 +363,17 @@ class _Search:
             # The least cost of a request from time t on is computed for each grid point t from its
             # arrival until ``allowance`` seconds later, which is shortly after its deadline.
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
-        # For each request, in order of output length, compute a lower bound on its least latency
-        # plus payments (or on its least cost with deadlines). A finer grid raises each bound by
-        # about the same share. But a bound takes longer to compute for a long output, so short
-        # outputs come first.
-        order = np.argsort(workload.output_lengths, kind="stable")
+        # For each request, compute a lower bound on its least latency plus payments (or on its
+        # least cost with deadlines). Requests with much to gain come first: those whose bound is
+        # far below the value of the ascent, in relation to the number of cells that are computed.
         for step, size, spread in grids(minorant, prices, GRID_TURNS[self._turn]):
             if float(a.max()) > LATEST * step:
                 return
             priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
             if priced.points(allowance) > LARGEST_WINDOW:
                 return
+            gains = (ascent.values - values) / (workload.output_lengths * allowance)
+            order = np.argsort(-gains, kind="stable")
             whole = priced.raise_values(values, allowance, order, pool, self._schedules.must_stop)
             interval.prove(priced.total(values), PRICES, proof=proof)
             if not whole or self._schedules.must_stop():
