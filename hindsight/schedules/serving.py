@@ -246,6 +246,19 @@ def _exchange(x: int, running: int, room: int, run: Run) -> int:
 
 
 @step
+def _start(x: int, running: int, r: int, run: Run) -> None:
+    """Let the request ``run.order[x]`` run from round r + 1 on, if the rule reserves memory.
+
+    Move it to its place among the first ``running`` requests, which are sorted by last rounds.
+    """
+    i = run.order[x]
+    run.rank[i] = RUNNING + float(r + run.machine.output[i])
+    for y in range(x, running, -1):
+        run.order[y] = run.order[y - 1]
+    _insert(running, i, run)
+
+
+@step
 def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
     """Choose the requests that run in round r + 1, which begins at time t.
 
@@ -264,6 +277,11 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
         x += 1
         done = run.done[i]
         own = _tokens(i, r, run)
+        if own > 1 and has_prompt and tokens + own > cap:
+            # No further prompt joins this round, so decide again after one round: ``span`` is the
+            # largest number of rounds until the next decision.
+            cap, span = 0.0, 1
+            continue
         held = machine.held[i] + done + 1
         if not rule.reserves:
             if rule.fill > 0:
@@ -278,12 +296,9 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
                 memory -= _exchange(x - 1, running, machine.memory_limit - memory, run)
             continue
         more = stored + machine.stored[i] + done + 1
-        is_above = own > 1 and has_prompt and tokens + own > cap
-        if is_above or machine.seconds[tokens + own] + machine.d2 * more > longest:
-            # The token cap or a deadline keeps request i out of this round only. So decide again
-            # after one round: ``span`` is the largest number of rounds until the next decision.
+        if machine.seconds[tokens + own] + machine.d2 * more > longest:
+            # A deadline keeps request i out of this round only.
             span = 1
-            cap = 0.0 if is_above else cap
             continue
         if machine.counts_late:
             # Request i meets its deadline only if its remaining rounds take at most ``allowed``
@@ -291,12 +306,7 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
             allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
         if rule.reserves and run.last[i] != r:
-            # Move request i to its place among the running requests: these come first in ``order``,
-            # sorted by their last rounds.
-            run.rank[i] = RUNNING + float(r + machine.output[i])
-            for y in range(x - 1, running, -1):
-                run.order[y] = run.order[y - 1]
-            _insert(running, i, run)
+            _start(x - 1, running, r, run)
         elif x - 1 > running:
             run.order[x - 1], run.order[running] = run.order[running], i
         running += 1

@@ -84,18 +84,16 @@ class Plain:
             if refused > self.rule.skips:
                 break
             own = self.tokens(i)
-            if not self.fits([*chosen, i]):
+            if own > 1 and (self.above or (prompts and tokens + own > self.rule.token_cap)):
+                self.above += 1
+            elif not self.fits([*chosen, i]):
                 refused += 1
                 if self.rule.fill > 0:
                     self.exchange(chosen, i)
-            elif own == 1 or (
-                not self.above and (prompts == 0 or tokens + own <= self.rule.token_cap)
-            ):
+            else:
                 chosen.append(i)
                 tokens += own
                 prompts += own > 1
-            else:
-                self.above += 1
         return chosen
 
     def exchange(self, chosen: list[int], i: int) -> None:
