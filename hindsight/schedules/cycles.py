@@ -20,6 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hindsight.prices.horizon import busy_end
 from hindsight.runtime.clock import Slices, never
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
@@ -111,8 +112,8 @@ class RuinAndRecreate:
         # which are enough for most schedules. `place` doubles this number if needed.
         # ``_most_rounds`` is always enough: all requests can run one after another, or with
         # ``last``, none starts after its last allowed start.
-        ends = arrival.max() + output.sum() if last is None else (last + output).max()
-        self._most_rounds = int(ends) + 2
+        ends = busy_end(instance) if last is None else int((last + output).max())
+        self._most_rounds = ends + 2
         volume = sum(instance.volumes.tolist()) // (instance.memory_limit * instance.replicas)
         # If requests may be left out, give the memory profiles more rounds: a request that finds no
         # start at which it ends within these rounds is left out, and the number of rounds is not

@@ -365,7 +365,8 @@ class _Search:
             allowance, values = deadlines.end - a + margin, np.nan_to_num(deadlines.known)
         # For each request, compute a lower bound on its least latency plus payments (or on its
         # least cost with deadlines). Requests with much to gain come first: those whose bound is
-        # far below the value of the ascent, in relation to the number of cells that are computed.
+        # far below the value of the ascent. The time that a bound takes grows with the output
+        # length and with the allowance.
         for step, size, spread in grids(minorant, prices, GRID_TURNS[self._turn]):
             if float(a.max()) > LATEST * step:
                 return
