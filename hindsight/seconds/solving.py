@@ -57,7 +57,7 @@ OPENING_SHARE, EVALUATION_SHARE = 0.15, (1.0, 0.5)
 """Shares of the time left. `OPENING_SHARE`: for first schedules. `EVALUATION_SHARE`: for the lower
 bound, without and with deadlines."""
 
-MANY, ASCENT_SHARES = 2_500, ((0.5, 0.33), (0.22, 0.33))
+MANY, ASCENT_SHARES = 3_000, ((0.5, 0.33), (0.3, 0.33))
 """`ASCENT_SHARES`: shares of the time left that price ascents get, without and with deadlines. The
 first pair is for up to `MANY` requests, the second for more. Without deadlines the lower bound of
 many requests then gets most of the time, which it needs on a fine time grid."""
@@ -94,8 +94,8 @@ fall and rise from cell to cell prove less. If cells are not halved, the ascent 
 If time is left when the search for schedules has ended, it goes on with the second one."""
 
 GRIDS: tuple[tuple[float, int, float], ...] = (
-    (0.4, 64, 2.0),
-    (1.6, 64, 1.15),
+    (0.4, 256, 2.0),
+    (1.6, 128, 1.15),
     (6.4, 32, 1.05),
     (12.8, 16, 1.05),
     (25.6, 16, 1.05),
