@@ -11,11 +11,11 @@ the solver's code, so code that both need exists twice on purpose. The modules o
 * `hindsight.certificates.replay`: proofs by an exhaustive search, which the checker repeats;
 * `hindsight.certificates.path_proof`, `hindsight.certificates.path_layers`,
   `hindsight.certificates.path_states`: proofs by graphs whose paths stand for schedules;
-* `hindsight.certificates.seconds_proof`: proofs of bounds in seconds. This module is the exception:
-  it evaluates prices by code of the solver, in floats rounded outward;
+* `hindsight.certificates.seconds_proof`, `hindsight.certificates.priced_values`: proofs of bounds
+  in seconds. These are an exception: they use exact fractions that modules of the solver compute;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-For certificates in rounds, all arithmetic is on integers. Arrays have 32 or 64 bits: before they
+All arithmetic is on integers. Arrays have 32 or 64 bits: before they
 are computed, a test in Python integers shows that the results fit. The format is described in
 docs/certificates.md. A claim that is false or not proved raises `CertificateError`. A document that
 is malformed or too expensive to check raises a subclass.

@@ -57,9 +57,6 @@ LARGEST_CELLS, LARGEST_TIME = 1 << 18, 10_000
 FINEST_STEP, COARSEST_STEP = 1024, 16
 """Steps of time grids: from d0 / FINEST_STEP to COARSEST_STEP * d0 (d0: overhead of a round)."""
 
-SPREADS = (1.05, 2.0)
-"""Least and largest ``spread`` of `PricedValues`. Larger ones give weaker bounds in less time."""
-
 FULL_SIZE = 20_000
 """A `PathProof` with this many integers, in it and in its instance, may use the full limits."""
 

@@ -8,12 +8,9 @@ These certificates have no schedule. There are two kinds of proofs:
   on the batch time (the length of a round).
 * ``"machine-bounds"``: no further data. The checker computes `machine_bounds`, in fractions.
 
-No search is loaded. But unlike in rounds, the checker shares code with the solver:
-
-* `hindsight.prices.minorants` and `hindsight.prices.machines`, in fractions;
-* `hindsight.prices.round_lengths` with the compiled loops of `round_length_values`, in floats
-  rounded outward, which evaluate the prices;
-* `rounded_down`, which rounds a bound to a float.
+Prices are evaluated by `hindsight.certificates.priced_values`, in integers. It shares no code with
+the solver's evaluation. From the solver come only exact fractions: `hindsight.prices.minorants` and
+`hindsight.prices.machines`. `rounded_down` rounds a bound to a float.
 
 The bounds hold if preempted requests keep their tokens, and so also if they recompute them. An
 instance with ``"replicas"`` is a fleet. Each replica has the stated memory.
@@ -23,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -31,10 +27,11 @@ import numpy as np
 
 from hindsight.outcomes.result import rounded_down
 from hindsight.prices.machines import machine_bounds
-from hindsight.prices.minorants import AffineMinorant, affine_minorants, own_seconds
+from hindsight.prices.minorants import AffineMinorant, affine_minorants
 from instances import Workload
 from instances.arrays import FloatArray
 from instances.batch_time.presets import StorableTime, batch_time_of
+from instances.problem.memory_translation import relaxed
 
 from . import format as form
 from . import limits
@@ -50,17 +47,11 @@ SHARE_UNITS = 1000
 """Denominator of the shares in two lists. ``gammas``: share of each price paid for memory and
 work. ``attendances``: share of the remaining price paid for work and for taking part in rounds."""
 
-STEP = 1000
-"""Estimated work of `machine_bounds` for each output token and each affine lower bound on the batch
-time, as a number of array entries visited."""
-
-TANGENT, BLOCK, SUM = 20, 20_000, 80_000
-"""Estimated work of compiled loops, in array entries visited: for each price in a tangent (linear
-bound on payments, `TANGENT`), each block (run of steps of a request, `BLOCK`), each price (`SUM`).
-"""
-
-AT_ONCE = 200
-"""Number of array entries that compiled loops visit in the time in which numpy visits one entry."""
+STEP, POINT, BLOCK = 1000, 2000, 20_000
+"""Estimates of work, as numbers of array entries visited. `STEP`: of `machine_bounds`, for each
+output token and each affine lower bound on the batch time. `POINT`, `BLOCK`: of an evaluation of
+prices, for each grid point of a request in each block, and for each block (run of consecutive steps
+of a request)."""
 
 
 def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
@@ -72,13 +63,10 @@ def check_seconds(document: Mapping[str, Any]) -> form.Verdict:
     workload = read_problem(document["instance"], Workload)
     claim = _number(document["lower_bound"], "lower_bound", 0, MOST)
     proved = proved_seconds(workload, batch_time, document["proof"], limits.LARGEST_WORK)
-    if proved < claim:
-        raise form.CertificateError(
-            f"lower_bound is {claim} s, but the proof proves no more than {rounded_down(proved)} s"
-        )
-    kind: str = document["proof"]["kind"]
+    reason = f"lower_bound is {claim} s, but the proof proves no more than {rounded_down(proved)} s"
+    form.demand(proved >= claim, reason, form.CertificateError)
     facts: Any = workload.digest, True, workload.memory_rule.told, batch_time, workload.replicas
-    return form.Verdict(claim, None, kind, len(workload), 0, *facts)
+    return form.Verdict(claim, None, document["proof"]["kind"], len(workload), 0, *facts)
 
 
 def proved_seconds(
@@ -104,9 +92,8 @@ def proved_seconds(
         work = STEP * len(minorants) * int(workload.output_lengths.sum())
         form.refuse_above(most_work, work, form.TOO_MUCH_WORK)
         return max(machine_bounds(workload, batch_time).values())
-    grid = ("step", "block", "spread", "allowances")
-    named = ("kind", "scale", "minorant", "cell", "prices", "gammas", *grid)
-    form.keys_of(part, named, "proof", optional=("participation",))
+    prices = ("scale", "cell", "prices", "gammas", "attendances", "firsts", "levels")
+    form.keys_of(part, ("kind", "minorant", *prices, "step", "block", "allowances"), "proof")
     index = form.whole(part["minorant"], "minorant")
     form.demand(index < len(minorants), f"minorant: index {index} is out of range")
     return _priced(workload, minorants[index], part, most_work)
@@ -120,84 +107,76 @@ def _priced(
     ``part`` is the entry ``"proof"`` of the certificate, of the kind "round-length-prices".
     """
     # Imported here, because numba takes a second to load.
-    from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices
+    from .priced_values import Grid, least_cost
 
     given, most_cells = form.wholes(part["prices"], "prices"), limits.LARGEST_CELLS
-    count = len(given)
+    count, n = len(given), len(workload)
     form.refuse_above(most_cells, count, f"prices: more than {most_cells} cells of time")
-    price = np.array(given, dtype=np.float64) / form.whole(part["scale"], "scale", 1)
-    gamma, participation = _thousandths(part, "gammas", count), None
-    if "participation" in part:
-        participation = _participation(part["participation"], count, len(workload))
-    cell = _number(part["cell"], "cell", 2.0**-40, 2.0**40)
-    step = _number(part["step"], "step", 2.0**-40, 2.0**40)
-    spread = _number(part["spread"], "spread", *limits.SPREADS)
-    # ``size`` is the largest number of consecutive steps of a request whose payments are bounded
-    # together. A ``size`` above the longest output would only waste memory.
-    size = min(form.whole(part["block"], "block", 1), int(workload.output_lengths.max()))
-    cells = form.wholes(part["allowances"], "allowances", len(workload))
-    allowance = np.array(cells, dtype=np.float64) * cell
-    work = _work(workload, minorant, cell, (step, size, spread), allowance)
-    form.refuse_above(most_work, work + count * SUM // AT_ONCE, form.TOO_MUCH_WORK)
-    try:
-        prices = RoundLengthPrices(cell, price, gamma, participation)
-        priced = PricedValues(workload, minorant, prices, step, size, spread)
-    except ValueError as error:
-        raise form.MalformedCertificateError(f"proof: {error}") from error
-    values = np.zeros(len(workload))
-    with ThreadPoolExecutor(1) as pool:
-        priced.raise_values(values, allowance, np.arange(len(workload)), pool)
-    return priced.total(values)
+    form.demand(count > 0, "prices: the list is empty")
+    scale = form.whole(part["scale"], "scale", 1)
+    cell, step = _power(part, "cell"), _power(part, "step")
+    form.demand(step <= cell, f"step: {step:g} is longer than a cell, {cell:g}")
+    gamma, attendance = (_thousandths(part, key, count) for key in ("gammas", "attendances"))
+    levels = _levels(part, count, n)
+    allowance = np.array(form.wholes(part["allowances"], "allowances", n), dtype=np.float64) * cell
+    price = np.array(given, dtype=np.float64) / scale
+    rest = (1 - gamma) * price
+    rows = np.array([price, gamma * price, rest * (1 - attendance)])
+    eta, prices = rest * attendance, np.pad(rows, ((0, 0), (0, 1)))
+    total = np.zeros(count)
+    for first, row in levels:
+        total[first : first + len(row)] += row
+    # A block of more steps than the longest output would be cut down to it.
+    size = form.whole(part["block"], "block", 1)
+    done = [0.0]
+
+    def spend(work: float) -> None:
+        done[0] += work
+        form.refuse_above(most_work, done[0], form.TOO_MUCH_WORK)
+
+    expected = _expected_work(workload, float(minorant.d0), (cell, step, size), allowance)
+    form.refuse_above(most_work, expected, form.TOO_MUCH_WORK)
+    workload, width = relaxed(workload), round(cell / step)
+    grid = Grid(minorant, workload.memory_limit, step, width, prices, size, spend)
+    bound = -workload.replicas * Fraction(cell) * sum(given) / scale
+    columns = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
+    lists = (one.tolist() for one in (*columns, allowance))
+    for arrival, prompt, output, until, (first, row) in zip(*lists, levels, strict=True):
+        levy = np.zeros(count + 1)
+        covered = slice(first, first + len(row))
+        levy[covered] = float(minorant.d0) * eta[covered] * row / np.maximum(total[covered], 1)
+        bound += least_cost(grid, (arrival, prompt, output), levy, until)
+    return bound
 
 
 def _thousandths(part: Mapping[str, Any], key: str, count: int) -> FloatArray:
     """Read the entry ``key`` of a proof: ``count`` shares in [0, 1], given in thousandths."""
-    return np.array(form.wholes(part[key], key, count), dtype=np.float64) / SHARE_UNITS
+    listed = form.wholes(part[key], key, count)
+    form.demand(max(listed) <= SHARE_UNITS, f"{key}: a number is above {SHARE_UNITS}")
+    return np.array(listed, dtype=np.float64) / SHARE_UNITS
 
 
-def _participation(part: Any, cells: int, n: int) -> tuple[FloatArray, Any]:
-    """Read the entry ``"participation"`` of a proof: payments for taking part in rounds.
+def _levels(part: Mapping[str, Any], cells: int, n: int) -> list[tuple[int, FloatArray]]:
+    """Read the entries ``"firsts"`` and ``"levels"`` of a proof: what requests pay for rounds.
 
-    ``part`` is this entry, ``cells`` the number of prices of the proof, and ``n`` the number of
-    requests. Return the field ``participation`` of `RoundLengthPrices`.
+    ``cells`` is the number of prices of the proof, and ``n`` the number of requests. Return, for
+    each request, its first cell with a level and the levels from there on.
     """
-    from hindsight.prices.round_lengths import Shares
-
-    form.keys_of(part, ("attendances", "firsts", "levels"), "participation")
+    firsts = form.wholes(part["firsts"], "firsts", n)
     rows = [form.wholes(row, "levels") for row in form.list_of(part["levels"], "levels", n)]
-    first = np.array(form.wholes(part["firsts"], "firsts", n), dtype=np.int64)
-    length = np.array([len(row) for row in rows], dtype=np.int64)
-    levels = np.array([level for row in rows for level in row], dtype=np.float64)
-    return _thousandths(part, "attendances", cells), Shares(first, first + length, levels)
+    is_within = all(first + len(row) <= cells for first, row in zip(firsts, rows, strict=True))
+    form.demand(is_within, f"levels: a request has levels after the last of {cells} cells")
+    return [(k, np.array(row, dtype=np.float64)) for k, row in zip(firsts, rows, strict=True)]
 
 
-def _work(
-    workload: Workload,
-    minorant: AffineMinorant,
-    cell: float,
-    grid: tuple[float, int, float],
-    allowance: FloatArray,
-) -> int:
-    """Return an upper estimate of the work of `PricedValues` for all requests.
+def _expected_work(
+    workload: Workload, d0: float, grid: tuple[float, float, int], allowance: FloatArray
+) -> float:
+    """Return an estimate of the work of an evaluation of prices, in array entries visited.
 
-    The unit is the time in which numpy visits one array entry. The estimate follows four nested
-    loops: over the blocks of a request (consecutive steps), over groups of neighbouring grid points
-    at which a block may begin, over ranges of durations of a block, and over the tangents that all
-    starts in one group and all durations in one range try: lower bounds on what the block pays.
-
-    Parameters
-    ----------
-    workload : Workload
-        Requests of the certificate.
-    minorant : AffineMinorant
-        Affine lower bound on the length of a round.
-    cell : float
-        Length of an interval with one price, in seconds.
-    grid : tuple[float, int, float]
-        Parameters ``step``, ``size`` and ``spread`` of `PricedValues`.
-    allowance : float64 array, shape (n,)
-        Seconds after the arrival of each request. Up to then, the least remaining cost of the
-        request (latency plus payments) is computed at each grid point.
+    ``grid`` has the length of a cell and of a step of the time grid in seconds, and the largest
+    number of steps of a block. ``allowance`` has, for each request, the seconds that are evaluated.
+    ``d0`` is the overhead of a round.
 
     Raises
     ------
@@ -205,51 +184,24 @@ def _work(
         The time grid has too many points, or its step is much shorter or longer than the overhead
         of a round.
     """
-    from hindsight.prices.round_length_tangents import FLATTEST, HALVINGS, SLOPES, WIDE, WINDOWS
-    from hindsight.prices.round_length_values import GROUP, LONGEST
-    from hindsight.prices.round_lengths import longest_block
-
-    step, size, spread = grid
-    d0, d1, d2 = map(float, minorant)
-    s = workload.prompt_lengths.astype(np.float64)
-    o = workload.output_lengths.astype(np.float64)
-    own = own_seconds(s, o, d0, d1, d2)
-    until = float(allowance.max())
-    # No duration is examined that exceeds the allowance by more than the least duration.
-    lasts = min(longest_block(workload, minorant, size), until + 2 * own.max())
-    window = (4 * lasts + until) / step
+    cell, step, size = grid
     reason = "proof: a request or a price cell has too many points of the time grid"
-    form.refuse_above(limits.LARGEST_WINDOW, window, reason)
+    form.refuse_above(limits.LARGEST_WINDOW * step, float(allowance.max()), reason)
     form.refuse_above(limits.WIDEST_CELL * step, cell, reason)
     reason = "proof: the step is far from the overhead d0 of a round: it must be between"
     reason += f" d0 / {limits.FINEST_STEP:g} and {limits.COARSEST_STEP:g} d0"
     form.refuse_above(step, d0 / limits.FINEST_STEP, reason)
     form.refuse_above(limits.COARSEST_STEP * d0, step, reason)
-    block = np.maximum(np.minimum(o, size) * (d0 + d1 + d2 * (s + o)), d0 + (d1 + d2) * (s + 1))
-    blocks = 4 + o / size + np.log(np.maximum(1, 2 * size / (s + 1))) / math.log(1.5)
-    rest = np.maximum(allowance - own, 0)
-    points, width, d0 = rest / step + 3, cell / step, d0 / step
-    # A group has at least GROUP * d0 grid points, and most groups have the points of a cell.
-    group = max(width / 2, GROUP * d0)
-    groups, starts = points / group + 2, np.minimum(points, max(width, group) + 1)
-    longest = np.minimum(LONGEST * block, rest + 2 * block) / step + 3
-    # Windows grow with the durations up to d0 or one grid step, and again after WIDE times that.
-    shortest = max(1.0, d0)
-    widest = np.maximum(WINDOWS * shortest, longest * WINDOWS / WIDE)
-    growth = 1 + 0.5 * WINDOWS * min(1 / WINDOWS, spread - 1)
-    ranges = 6 + math.log(1 + d0) / math.log(growth)
-    later = np.log(1 + longest / (WIDE * shortest)) / math.log(1 + WINDOWS / WIDE)
-    later = np.minimum(longest / (WINDOWS * shortest), WIDE / WINDOWS + later)
-    ranges = np.minimum(ranges, longest / WINDOWS) + later + 1
-    mean = 0.5 * (longest + block / step) + widest
-    cells = (starts + mean) / width + 2
-    tangent = starts + mean + (starts + widest) * (3 + math.log2(3 + d0)) + 2 * WINDOWS * starts
-    tangent += TANGENT * cells + (starts / width + 1) * cells
-    slopes = 4 * (HALVINGS + 1) * TANGENT * cells
-    tangents = min(SLOPES, math.log(FLATTEST, spread)) + 2
-    work = groups * (ranges * (tangents * tangent + slopes) + longest / width)
-    work += 4 * longest + (points / width + 2) * (longest / width + 2) + BLOCK
-    return int((blocks * work).sum() / AT_ONCE)
+    s, o = workload.prompt_lengths, workload.output_lengths
+    blocks = o / size + np.log(np.maximum(1, np.minimum(o, 2 * size) / (s + 1))) / math.log(1.5)
+    return float((blocks * (BLOCK + POINT * allowance / step)).sum())
+
+
+def _power(part: Mapping[str, Any], key: str) -> float:
+    """Read the entry ``key`` of a proof: a number of seconds, and a power of two."""
+    value = _number(part[key], key, 2.0**-40, 2.0**40)
+    form.demand(math.frexp(value)[0] == 0.5, f"{key}: {value:g} is not a power of two")
+    return value
 
 
 def _number(value: Any, where: str, minimum: float, maximum: float) -> float:

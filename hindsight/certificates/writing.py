@@ -267,13 +267,9 @@ def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
     prices = proof.prices
     # Round prices to multiples of 1 / scale. The largest price is then at most 2^BITS / scale.
     scale = 2 ** max(0, BITS - math.frexp(float(prices.price.max()))[1])
-    units, participation = seconds_proof.SHARE_UNITS, {}
-    if prices.participation is not None:
-        attendance, (first, after, levels) = prices.participation
-        rows = np.split(levels, np.cumsum(after - first)[:-1])
-        listed = {"firsts": first.tolist(), "levels": [*map(_wholes, rows)]}
-        participation["participation"] = {"attendances": _wholes(attendance * units), **listed}
-    for step, block, spread in grids(proof.minorant, prices):
+    units, (attendance, (first, after, levels)) = seconds_proof.SHARE_UNITS, prices.participation
+    rows = np.split(levels, np.cumsum(after - first)[:-1])
+    for step, block in grids(proof.minorant, prices):
         yield {
             "kind": seconds_proof.PRICES,
             "scale": scale,
@@ -281,10 +277,11 @@ def _on_grids(proof: SecondsProof, minorant: int) -> Iterator[dict[str, Any]]:
             "cell": prices.cell,
             "prices": _wholes(prices.price * scale),
             "gammas": _wholes(prices.gamma * units),
-            **participation,
+            "attendances": _wholes(attendance * units),
+            "firsts": first.tolist(),
+            "levels": [*map(_wholes, rows)],
             "step": step,
             "block": block,
-            "spread": spread,
             "allowances": _wholes(np.ceil(proof.allowance / prices.cell)),
         }
 

@@ -57,13 +57,11 @@ that request i pays, over such sequences that keep its latency limits, but at mo
 late requests is at least sum_i V_i less the integral (with K machines, K times the integral): a
 request on time pays V_i at least, a late request counts 1, and payments are bounded as above.
 
-The values V_i are computed from below by `hindsight.prices.round_length_values`, in floats that are
-rounded outward (`hindsight.prices.round_length_rounding`).
+The values V_i are computed from below by `hindsight.prices.round_length_values`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -73,15 +71,15 @@ from typing import NamedTuple
 import numpy as np
 
 from hindsight.runtime.clock import never, run_parts
-from instances import InvalidValueError, Workload
+from instances import Workload
 from instances.arrays import FloatArray, IntArray
 from instances.problem.memory_translation import relaxed
 
 from .deadlines import Deadlines
 from .minorants import AffineMinorant, own_seconds
-from .round_length_rounding import lowered, refuse_late_arrivals, refuse_long_outputs
+from .round_length_rounding import SAFE
 from .round_length_tangents import Grid, Machine, Tables
-from .round_length_values import LONGEST, SLOWEST, UNHURRIED, Goals, Requests, request_values
+from .round_length_values import Goals, Requests, request_values
 
 
 class Shares(NamedTuple):
@@ -128,16 +126,6 @@ class Shares(NamedTuple):
         return Shares(parts * self.first, parts * self.after, levels)
 
 
-def nobody(n: int) -> Shares:
-    """Return `Shares` in which none of n requests has a level.
-
-    The level of a request determines how much it pays for each round in which it takes part. So
-    these n requests do not pay for taking part in rounds.
-    """
-    empty = np.zeros(n, dtype=np.int64)
-    return Shares(empty, empty, np.zeros(0))
-
-
 @dataclass(frozen=True, eq=False)
 class RoundLengthPrices:
     """Prices of machine time, constant in *cells*: equal time intervals from time 0 on.
@@ -153,44 +141,15 @@ class RoundLengthPrices:
         seconds that its tokens add to a round.
     gamma : float64 array
         Share alpha / pi of the price in each cell, in [0, 1], shape (cells,).
-    participation : tuple[float64 array, Shares] or None, default None
+    participation : tuple[float64 array, Shares]
         The shares eta / (pi - alpha) of all cells, in [0, 1], shape (cells,), and the levels that
-        determine how much each request pays for taking part in rounds. With None, eta is 0.
-
-    Raises
-    ------
-    InvalidValueError
-        The cell is not a power of two, a price is negative or not finite, a gamma is outside
-        [0, 1], shapes differ or are empty, a level is not a whole number >= 0, or the cell of a
-        level does not exist.
+        determine how much each request pays for taking part in rounds.
     """
 
     cell: float
     price: FloatArray
     gamma: FloatArray
-    participation: tuple[FloatArray, Shares] | None = None
-
-    def __post_init__(self) -> None:
-        attendance, (first, after, levels) = self.participation or (self.gamma, nobody(0))
-        in_order = (first >= 0) & (first <= after) & (after <= len(self.price))
-        is_power = self.cell > 0 and math.frexp(self.cell)[0] == 0.5
-        are_prices = self.price.size > 0 and np.all((self.price >= 0) & np.isfinite(self.price))
-        # Floats represent sums of whole numbers exactly up to 2^53.
-        are_whole = np.all((levels >= 0) & (levels == np.rint(levels))) and levels.sum() < 2.0**53
-        are_placed = in_order.all() and len(levels) == (after - first).sum()
-        are_shares = self._are_parts(attendance) and are_placed and are_whole
-        for field, holds, rule in (
-            ("cell", is_power, "it must be a power of two"),
-            ("price", are_prices, "every price must be finite and >= 0"),
-            ("gamma", self._are_parts(self.gamma), "each cell must have one number from 0 to 1"),
-            ("participation", are_shares, "use shares 0 to 1, whole levels in priced cells"),
-        ):
-            if not holds:
-                rule = f"is not allowed: {rule}"
-                raise InvalidValueError("prices", field, getattr(self, field), rule)
-
-    def _are_parts(self, part: FloatArray) -> bool:
-        return part.shape == self.price.shape and bool(np.all((part >= 0) & (part <= 1)))
+    participation: tuple[FloatArray, Shares]
 
     @property
     def integral(self) -> Fraction:
@@ -219,39 +178,6 @@ class SecondsProof:
     allowance: FloatArray
 
 
-def longest_block(
-    workload: Workload, minorant: AffineMinorant, size: int, dearest: float = 1e300
-) -> float:
-    """Return the longest block duration in seconds for which tangents are used, over all blocks.
-
-    A block is a prompt, or up to ``size`` consecutive steps of a request. Each block has its own
-    limit X in seconds. If the block lasts up to X, tangents (linear functions) are the lower bounds
-    on what it pays for machine time. If it lasts longer, a simpler bound is used: part (6) of the
-    proof in `hindsight.prices.round_length_values`. This function returns the largest X.
-
-    Parameters
-    ----------
-    workload : Workload
-        Requests whose memory is counted in tokens.
-    minorant : AffineMinorant
-        Affine lower bound on the length of a round.
-    size : int
-        Largest number of steps of a request in a block.
-    dearest : float, default 1e300
-        Largest price beta of work, per second of machine time. The default allows any prices.
-    """
-    d0, d1, d2 = map(float, minorant)
-    s, o = workload.prompt_lengths, workload.output_lengths
-    prompt, token = (d1 + d2) * (int(s.max()) + 1), d1 + d2 * int((s + o).max())
-    return max(
-        max(steps * SLOWEST * own, steps * own + min(UNHURRIED * best, LONGEST * own))
-        for steps, own, best in (
-            (steps, d0 + work, d0 + math.sqrt(dearest * work * d0))
-            for steps, work in ((1, prompt), (size, token))
-        )
-    )
-
-
 class PricedValues:
     """Values V_i of the requests of a workload under given prices.
 
@@ -262,7 +188,7 @@ class PricedValues:
     Parameters
     ----------
     workload : Workload
-        Workload with output lengths below 10^6.
+        The requests.
     minorant : AffineMinorant
         Affine lower bound on the length of a round, for the workload's memory limit.
     prices : RoundLengthPrices
@@ -271,18 +197,9 @@ class PricedValues:
         Step of the time grid in seconds: a power of two, at most ``prices.cell``.
     size : int, default 32
         Largest number of consecutive steps of a request that are evaluated together, as a block.
-    spread : float, default 1.2
-        Ratio, > 1, of the slopes of two neighbouring tangents (linear lower bounds on payments).
-        The best of several tangents is used. Smaller ratios give better bounds and take longer.
     deadlines : Deadlines or None, default None
         With deadlines, V_i is the least that request i pays if it meets its deadlines, but at most
         1, the cost of a late request. The bound is then on the number of late requests.
-
-    Raises
-    ------
-    InvalidValueError
-        An output has 10^6 tokens or more, an arrival is too late for the step, or the step is
-        invalid.
     """
 
     def __init__(
@@ -292,18 +209,12 @@ class PricedValues:
         prices: RoundLengthPrices,
         step: float,
         size: int = 32,
-        spread: float = 1.2,
         deadlines: Deadlines | None = None,
     ) -> None:
         workload = relaxed(workload)
         d0, d1, d2 = map(float, minorant)
-        refuse_long_outputs(workload)
-        if not (step > 0 and math.frexp(step)[0] == 0.5 and step <= prices.cell):
-            reason = "is not a power of two that is at most a cell (interval with one price) long"
-            raise InvalidValueError("grid", "step", step, reason)
-        refuse_late_arrivals(workload, step)
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
-        attendance, shares = prices.participation or (0.0, nobody(len(s)))
+        attendance, shares = prices.participation
         _, cell, place = shares.places()
         price, alpha, beta = np.zeros((3, prices.price.size + 1))
         price[:-1] = prices.price
@@ -318,13 +229,10 @@ class PricedValues:
         )
         self._tables = Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
-            Grid(step, round(prices.cell / step), price, alpha, beta, levy, float(beta.max())),
+            Grid(step, round(prices.cell / step), price, alpha, beta, levy),
             size,
-            spread,
             np.zeros(1, dtype=np.int64),
         )
-        longest = longest_block(workload, minorant, size, float(beta.max()))
-        self._longest = math.ceil(longest / step) + 2
         self.own = own_seconds(s, o, d0, d1, d2)
         self.integral = workload.replicas * prices.integral
 
@@ -346,10 +254,11 @@ class PricedValues:
         goals = Goals(allowance, end[chosen], first_token[chosen])
         request_values(requests, goals, self._tables, self.points(allowance), values)
         if not self._counts_late:
-            a, own = requests.arrival, self.own[chosen]
-            return np.maximum(lowered(values, a), lowered(own, 0.0))
+            # Subtract the roundings of the last sums.
+            values -= SAFE * (allowance + values)
+            return np.maximum(values, self.own[chosen] * (1 - SAFE))
         known = known[chosen]
-        found: FloatArray = np.where(np.isnan(known), lowered(values, 1.0), known)
+        found: FloatArray = np.where(np.isnan(known), values - SAFE, known)
         return np.maximum(found, 0.0)
 
     def points(self, allowance: FloatArray) -> int:
@@ -358,9 +267,7 @@ class PricedValues:
         ``allowance`` has the number of seconds after each request's arrival up to which its least
         remaining cost is computed, shape (n,).
         """
-        step, most = self._tables.grid.step, float(allowance.max())
-        longest = min(self._longest, int((most + 2 * self.own.max()) / step) + 8)
-        return int(most / step) + 4 * longest + 32
+        return int(float(allowance.max()) / self._tables.grid.step) + 4
 
     def raise_values(
         self,

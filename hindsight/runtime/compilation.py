@@ -145,9 +145,7 @@ class _Compilations(event.Listener):
         self._callback(f"{function.__module__}.{function.__name__}", is_ready)
 
 
-def reported_compilations(
-    callback: Callable[[str, bool], object],
-) -> AbstractContextManager[None]:
+def reported_compilations(callback: Callable[[str, bool], object]) -> AbstractContextManager[None]:
     """Call ``callback`` at the start and the end of each compilation in the ``with`` block.
 
     The arguments of the callback are the full name of the function that numba compiles, and False

@@ -40,7 +40,7 @@ from hindsight.prices.deadlines import Deadlines, own_times
 from hindsight.prices.machines import machine_bounds
 from hindsight.prices.minorants import AffineMinorant, affine_minorants, is_known
 from hindsight.prices.round_length_ascent import RoundLengthAscent
-from hindsight.prices.round_length_rounding import LATEST, ROUNDING, refuse_long_outputs
+from hindsight.prices.round_length_rounding import LATEST, SAFE
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, SecondsProof
 from hindsight.runtime.search import Search
 from hindsight.schedules.keys import KeySearch
@@ -93,19 +93,12 @@ fall and rise from cell to cell prove less. If cells are not halved, the ascent 
 `FINER_TURNS` passes raise its lower bound by at most the first of `STALL_GAINS` times that bound.
 If time is left when the search for schedules has ended, it goes on with the second one."""
 
-GRIDS: tuple[tuple[float, int, float], ...] = (
-    (0.4, 256, 2.0),
-    (1.6, 128, 1.15),
-    (6.4, 32, 1.05),
-    (12.8, 16, 1.05),
-    (25.6, 16, 1.05),
-)
+GRIDS: tuple[tuple[float, int], ...] = ((0.4, 256), (1.6, 128), (6.4, 32), (12.8, 16), (25.6, 16))
 GRID_TURNS = slice(4), slice(3, 5)
 """`GRIDS`: time grids for the lower bound by prices (`PricedValues`), coarsest first. Each row: (1)
 least number of grid steps in d0, the seconds of a round without tokens, (2) largest number of
-consecutive rounds of a request that are evaluated together, (3) ratio of the slopes of two
-neighbouring tangents. Tangents are linear lower bounds on what such rounds pay. `GRID_TURNS`: the
-grids used first, and the grids used if time is left when the search for schedules has ended."""
+consecutive rounds of a request that are evaluated together. `GRID_TURNS`: the grids used first, and
+the grids used if time is left when the search for schedules has ended."""
 
 LARGEST_WINDOW = 1 << 22
 """Largest number of grid points of one request. A time grid that needs more is not used."""
@@ -126,14 +119,7 @@ def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True)
         is used.
     anneal : bool, default True
         Whether annealing improves the first schedules. `hindsight.relax` turns it off.
-
-    Raises
-    ------
-    InvalidValueError
-        The goal is total latency and an output has 10^6 tokens or more.
     """
-    if interval.problem.limits is None:
-        refuse_long_outputs(interval.source)
     interval.phase = "schedules"
     interval.prove(0, NO_BOUND)
     if search.start is not None:
@@ -143,7 +129,7 @@ def close_in_seconds(interval: Interval, search: Search, *, anneal: bool = True)
 
 def grids(
     minorant: AffineMinorant, prices: RoundLengthPrices, turn: slice = slice(None)
-) -> Iterator[tuple[float, int, float]]:
+) -> Iterator[tuple[float, int]]:
     """Yield the parameters of the time grids for the lower bound by prices, the coarsest first.
 
     For each grid, they are the parameters ``step``, ``size`` and ``spread`` of `PricedValues`. The
@@ -151,9 +137,9 @@ def grids(
     `GRIDS`. The prices were computed for ``minorant``, an affine lower bound on the batch time.
     ``turn`` selects the grids.
     """
-    for overhead_steps, size, spread in GRIDS[turn]:
+    for overhead_steps, size in GRIDS[turn]:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
-        yield min(step, prices.cell), size, spread
+        yield min(step, prices.cell), size
 
 
 class _Search:
@@ -356,7 +342,7 @@ class _Search:
         margin, a = 4 * float(minorant.d0), workload.arrival_times
         if deadlines is None:
             allowance = ascent.values * 1.02 + margin
-            values = own_times(workload, minorant)[1] * (1 - ROUNDING)
+            values = own_times(workload, minorant)[1] * (1 - SAFE)
             proof = SecondsProof(prices, minorant, allowance)
         else:
             proof = None
@@ -367,10 +353,10 @@ class _Search:
         # least cost with deadlines). Requests with much to gain come first: those whose bound is
         # far below the value of the ascent. The time that a bound takes grows with the output
         # length and with the allowance.
-        for step, size, spread in grids(minorant, prices, GRID_TURNS[self._turn]):
-            if float(a.max()) > LATEST * step:
+        for step, size in grids(minorant, prices, GRID_TURNS[self._turn]):
+            if float(a.max()) >= LATEST * step:
                 return
-            priced = PricedValues(workload, minorant, prices, step, size, spread, deadlines)
+            priced = PricedValues(workload, minorant, prices, step, size, deadlines)
             if priced.points(allowance) > LARGEST_WINDOW:
                 return
             gains = (ascent.values - values) / (workload.output_lengths * allowance)

@@ -141,7 +141,7 @@ VALUES: Rows = [
     (lambda: timed(goal="makespan"), "goal = 'makespan' requires an Instance"),
     (lambda: timed(None), r"batch_time = None is not known: give it as replaced"),
     *each(lambda d: timed(Constant(d)), NO_LENGTH, NAN, INFINITE, 0.0, -1.0, 1e308),
-    (lambda: solve(LONG), r"output_lengths = 100000000 is not below 10\^6"),
+    (lambda: solve(LONG), "last round = 100000000 is above 10000000 rounds"),
     # Service levels.
     (lambda: solve(ONE, goal=OnTime([LEVEL, LEVEL])), "differs from the number of requests, 1"),
     (lambda: build_model(ONE, goal=OnTime(LEVEL), horizon=3), "horizon = 3 must be None"),

@@ -209,13 +209,10 @@ def drawn_seconds(name: str, seed: int) -> Document:
             "gammas": numbers(rng, cells, 0, 1000),
             "step": step,
             "block": (1, 2, 16)[number(rng, 0, 2)],
-            "spread": (1.05, 1.3, 2.0)[number(rng, 0, 2)],
             "allowances": numbers(rng, n, 0, int(12 / cell) + 2),
-            "participation": {
-                "attendances": numbers(rng, cells, 0, 1000),
-                "firsts": firsts,
-                "levels": [numbers(rng, number(rng, 0, cells - k), 0, 9) for k in firsts],
-            },
+            "attendances": numbers(rng, cells, 0, 1000),
+            "firsts": firsts,
+            "levels": [numbers(rng, number(rng, 0, cells - k), 0, 9) for k in firsts],
         }
     return document
 

@@ -24,10 +24,9 @@ def priced_values(
     prices: RoundLengthPrices,
     step: float,
     size: int = 32,
-    spread: float = 1.2,
 ) -> tuple[Fraction, FloatArray]:
     """Return the bound on total latency, and the values of all requests that make it."""
-    priced = PricedValues(workload, minorant, prices, step, size, spread)
+    priced = PricedValues(workload, minorant, prices, step, size)
     horizon = prices.price.size * prices.cell
     allowance = np.maximum(0.0, horizon - workload.arrival_times) + priced.own + step
     values = priced.of(np.arange(len(workload)), allowance)

@@ -14,7 +14,7 @@ from library_records import OPEN, bare_record
 import hindsight
 from hindsight.certificates.seconds_proof import proved_seconds
 from hindsight.prices.minorants import affine_minorants
-from hindsight.prices.round_lengths import RoundLengthPrices, SecondsProof
+from hindsight.prices.round_lengths import RoundLengthPrices, SecondsProof, Shares
 from hindsight.records import improvement
 from hindsight.records.improvement import compressed, record_of
 from hindsight.records.verification import RefusedRecordError, verify_record
@@ -87,7 +87,9 @@ def priced_result(entry: LibraryEntry) -> hindsight.Result:
     workload = cast(Workload, entry.instance)
     result = hindsight.relax(workload, time_limit=0)
     (minorant,) = affine_minorants(workload.batch_time, workload.memory_limit)
-    prices = RoundLengthPrices(0.5, np.zeros(4), np.zeros(4))
+    none = np.zeros(len(workload), dtype=np.int64)
+    levels = np.zeros(4), Shares(none, none, np.zeros(0))
+    prices = RoundLengthPrices(0.5, np.zeros(4), np.zeros(4), levels)
     return replace(result, proof=SecondsProof(prices, minorant, np.ones(len(workload))))
 
 
