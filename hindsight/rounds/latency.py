@@ -77,7 +77,7 @@ for 64 requests, about a gigabyte. For n requests, the limit is 64 / n times thi
 FEW_REQUESTS = 28
 """Largest number of requests for which the exact search is likely to make the bounds equal."""
 
-FEWEST_RUINED = 36
+FEWEST_RUINED = 32
 """Least number of requests for which ruin and recreate runs if there is one machine with memory in
 tokens. For fewer requests, the annealing of orders alone finds equally good schedules."""
 
@@ -164,12 +164,7 @@ class TotalLatency:
     """
 
     def __init__(
-        self,
-        interval: Interval,
-        search: Search,
-        method: str = "auto",
-        *,
-        has_states: bool = True,
+        self, interval: Interval, search: Search, method: str = "auto", *, has_states: bool = True
     ) -> None:
         self._interval, self._source, self._search = interval, interval.source, search
         self._method, self._has_states = method, has_states
