@@ -47,7 +47,7 @@ SHARE_UNITS = 1000
 """Denominator of the shares in two lists. ``gammas``: share of each price paid for memory and
 work. ``attendances``: share of the remaining price paid for work and for taking part in rounds."""
 
-STEP, POINT, BLOCK = 1000, 2000, 20_000
+STEP, POINT, BLOCK = 1000, 1500, 20_000
 """Estimates of work, as numbers of array entries visited. `STEP`: of `machine_bounds`, for each
 output token and each affine lower bound on the batch time. `POINT`, `BLOCK`: of an evaluation of
 prices, for each grid point of a request in each block, and for each block (run of consecutive steps
