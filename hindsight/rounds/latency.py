@@ -64,7 +64,7 @@ from .token_relaxation import TokenRelaxation
 MOVES, MOVE_SLICE = 100_000, 10_000
 """Moves of the annealing of request orders: in its first run, and between two clock polls."""
 
-SHARES = {True: 0.05, False: 0.4}
+SHARES = {True: 0.02, False: 0.4}
 """Share of the time for ruin and recreate (requests are removed and put back), if there is one
 thread and state prices are used. Key True: one machine with memory in tokens, where annealing also
 finds schedules. Key False: memory in blocks, or replicas."""
