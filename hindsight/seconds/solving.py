@@ -57,7 +57,7 @@ OPENING_SHARE, EVALUATION_SHARE = 0.15, (1.0, 0.5)
 """Shares of the time left. `OPENING_SHARE`: for first schedules. `EVALUATION_SHARE`: for the lower
 bound, without and with deadlines."""
 
-MANY, ASCENT_SHARES = 3_000, ((0.5, 0.33), (0.3, 0.33))
+MANY, ASCENT_SHARES = 3_000, ((0.7, 0.33), (0.3, 0.33))
 """`ASCENT_SHARES`: shares of the time left that price ascents get, without and with deadlines. The
 first pair is for up to `MANY` requests, the second for more. Without deadlines the lower bound of
 many requests then gets most of the time, which it needs on a fine time grid."""
