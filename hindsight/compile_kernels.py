@@ -12,6 +12,7 @@ import numpy as np
 from instances import Instance, ServiceLevel, Workload
 from instances.batch_time import AffineTime
 
+from .certificates.writing import make_certificate
 from .exact.states import StateSearch
 from .outcomes.goals import OnTime
 from .outcomes.interval import Interval
@@ -58,7 +59,8 @@ def compile_kernels() -> None:
     interval.offer(one_after_another(instance))
     close_preemptive(interval, Search(threads=1))
 
-    relax(workload)
+    found = relax(workload)
+    make_certificate(found.schedule, found.proof)
     for problem in (instance, workload):
         solve(problem, goal=OnTime(ServiceLevel(latency=3.5)), progress=False)
 

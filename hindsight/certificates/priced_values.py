@@ -171,7 +171,7 @@ def _with_own_time(costs: IntArray, own: int) -> IntArray:
     alone = (np.arange(len(costs)) << BITS) + own
     is_above = np.pad(alone >= costs, 1, mode="edge")
     chosen = is_above[:-2] & is_above[1:-1] & is_above[2:]
-    return np.minimum.accumulate(np.where(chosen, alone, costs)[::-1])[::-1]
+    return np.minimum.accumulate(np.where(chosen, alone, costs)[::-1])[::-1].copy()
 
 
 def _case(

@@ -216,13 +216,11 @@ class PricedValues:
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
         attendance, shares = prices.participation
         _, cell, place = shares.places()
-        price, alpha, beta = np.zeros((3, prices.price.size + 1))
-        price[:-1] = prices.price
-        alpha[:-1] = prices.gamma * prices.price
-        beta[:-1] = (1 - prices.gamma) * (1 - attendance) * prices.price
-        eta = (1 - prices.gamma) * attendance * prices.price
+        rest = (1 - prices.gamma) * prices.price
+        parts = prices.price, prices.gamma * prices.price, (1 - attendance) * rest
+        price, alpha, beta = np.pad(parts, ((0, 0), (0, 1)))
         total = np.bincount(cell, shares.levels, prices.price.size)
-        levy = (d0 * eta / np.maximum(total, 1))[cell] * shares.levels
+        levy = (d0 * attendance * rest / np.maximum(total, 1))[cell] * shares.levels
         self._deadlines, self._counts_late = deadlines or Deadlines.none(o), bool(deadlines)
         self._requests = Requests(
             a, s, self._deadlines.output, np.column_stack([shares.first, shares.after, place])
