@@ -34,7 +34,6 @@ def compile_kernels() -> None:
     """Compile every numba function of this package: call it on an instance of four requests."""
     instance = Instance.from_arrays([1, 1, 2, 2], [3, 3, 1, 2], [1, 0, 2, 1], memory_limit=6)
     workload = Workload.from_instance(instance, AffineTime(0.5, 0.25))
-    levels = instance.memory_limit + 1
 
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
@@ -50,7 +49,7 @@ def compile_kernels() -> None:
     # and prices far from the optimum, so that it does not end before it has called every function.
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
-    prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
+    prices = np.zeros((2, 7, 7), np.int64), np.zeros(2, np.int64)
     GraphSearch(interval).run(prices, 0, never)
 
     # Compile the functions for preemptive schedules. The search starts from a schedule far from the

@@ -220,6 +220,7 @@ OUT_OF_RANGE = """
 7 | proof gammas 0 | 1001 | is above 1000
 7 | proof attendances 0 | 1001 | is above 1000
 7 | proof firsts 0 | 999 | after the last of
+7 | proof levels 0 0 | 9007199254740992 | their sum is 2.53
 7 | proof kind | "memory-prices" | unknown in seconds
 7 | batch_time | [0.5, 0.1, 0.1, 0.1] | batch_time
 7 | lower_bound | NaN | is not between

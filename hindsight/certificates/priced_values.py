@@ -23,6 +23,7 @@ from scipy.ndimage import minimum_filter1d
 from hindsight.prices.minorants import AffineMinorant
 from hindsight.runtime.compilation import njit, step
 from instances.arrays import FloatArray, IntArray
+from instances.validation import decimal
 
 from . import limits
 
@@ -94,7 +95,7 @@ class Block(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Costs after a block, and its tangents for r numbers lambda, which increase, in units.
+    """Costs after a block, and its tangents for r increasing numbers lambda, both in units.
 
     ``costs`` is g_k at the grid points, and ``cell`` the cell of each. ``constant``, shape (r,),
     has lambda b. Phi at grid point m in cell c is ``level[:, c]`` + m * ``growth[:, c]``; both have
@@ -125,7 +126,7 @@ def least_cost(
         Seconds after the arrival up to which costs are computed. Any number gives a valid bound.
     """
     arrival, prompt, output = request
-    place = Fraction(arrival) / Fraction(grid.step)
+    place = decimal(arrival) / Fraction(grid.step)
     begin, points = int(place), int(allowance / grid.step) + 3
     first = min(begin // grid.width, len(levy) - 1)
     cell = (begin % grid.width + np.arange(points)) // grid.width
@@ -245,8 +246,7 @@ def _before(
         after = costs[np.minimum(begin + early, points - 1)] + paid.astype(np.int64)
         chosen = np.flatnonzero(after < np.maximum(values[:-1], values[1:]))
         ends, fees = np.full((2, len(chosen)), NEVER), fixed[chosen].astype(np.int64)
-        grid.spend(len(chosen) * WINDOWS * (2 * width + 10))
-        lower_ends(case, begin[chosen], early, width, ends[0], ends[1])
+        grid.spend(lower_ends(case, begin[chosen], early, width, ends[0], ends[1]))
         values[chosen] = np.minimum(values[chosen], ends[0] + fees)
         values[chosen + 1] = np.minimum(values[chosen + 1], ends[1] + fees)
         early = late
@@ -275,15 +275,16 @@ def _both_ends(case: Case, index: int, begin: int, first: int, until: int) -> tu
 @njit
 def lower_ends(
     case: Case, begin: IntArray, early: int, width: int, left: IntArray, right: IntArray
-) -> None:
+) -> int:
     """Lower ``left`` and ``right`` to the two ends of each grid step, by part (6) of the proof.
 
     The steps begin at the points ``begin``. ``early`` is the least duration in the first window,
     and ``width`` the length of a window. The search for lambda begins with that of the window
-    before. Payments that do not depend on lambda are left out.
+    before. Payments that do not depend on lambda are left out. Return the work done, in array
+    entries visited.
     """
     number, last = len(case.constant), len(case.costs) - 1
-    entry = number - 1
+    entry, work = number - 1, 0
     for x in range(len(begin)):
         index = entry
         for window in range(WINDOWS):
@@ -292,9 +293,11 @@ def lower_ends(
             one, other = _both_ends(case, index, begin[x], first, until)
             for turn in (-1, 1):
                 while 0 <= index + turn < number:
+                    work += width + 5
                     near = _both_ends(case, index + turn, begin[x], first, until)
                     if near[0] + near[1] <= one + other:
                         break
                     one, other, index = near[0], near[1], index + turn
             entry = index if window == 0 else entry
             left[x], right[x] = min(left[x], one), min(right[x], other)
+    return work

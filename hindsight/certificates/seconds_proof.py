@@ -166,6 +166,8 @@ def _levels(part: Mapping[str, Any], cells: int, n: int) -> list[tuple[int, Floa
     rows = [form.wholes(row, "levels") for row in form.list_of(part["levels"], "levels", n)]
     is_within = all(first + len(row) <= cells for first, row in zip(firsts, rows, strict=True))
     form.demand(is_within, f"levels: a request has levels after the last of {cells} cells")
+    # Floats represent sums of whole numbers exactly up to 2^53.
+    form.demand(sum(map(sum, rows)) < 2**53, "levels: their sum is 2^53 or more")
     return [(k, np.array(row, dtype=np.float64)) for k, row in zip(firsts, rows, strict=True)]
 
 

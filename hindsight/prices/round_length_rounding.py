@@ -7,7 +7,7 @@ Symbols are those of the proof, whose parts (1) to (3) are in `round_length_tang
 2^-`BITS` grid steps. Where being late costs 1, costs are counted in units of 1 / `LATE`. Steps and
 cells of the grid are powers of two, so that grid points are exact. All sums are exact in int64: as
 larger payments count as `PAYMENT`, and lambdas are so small that tangents are below `PAYMENT`, all
-terms are below 2^59. Durations and payments are rounded down, and the growth of Phi, the integral
+sums are below 2^62. Durations and payments are rounded down, and the growth of Phi, the integral
 of phi*(lambda), is rounded up. The share `SAFE` covers the floats from which they are computed,
 each of which is exact within a share of 2^-45. Durations and payments lose this share, which also
 covers prices: alpha + beta + eta is pi within a share of 2^-50, and the sum of the mu_i is d0 eta

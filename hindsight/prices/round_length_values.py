@@ -25,7 +25,8 @@ the interpolation is a lower bound too. A window is left out if b times the leas
 
 (7) *Last points.* A block that ends after the last point costs g_k of that point or more. A start
 after the last start m costs two numbers or more: the cost of the own time (8), and g_k of the
-point after m. The least over all later starts is a lower bound on G_{k-1}.
+point after m, or of m if the block may last less than a grid step. The least over all later starts
+is a lower bound on G_{k-1}.
 
 (8) *Own time.* G_{k-1}(t) is at least t plus the least duration of the blocks from k on. A point
 gets this number if it is not below the found one there and at both neighbours. So the chord to a
@@ -74,7 +75,7 @@ class Requests(NamedTuple):
     share : int64 array, shape (n, 3)
         Columns first, after and place. In each cell c (time interval with one price) from first to
         after - 1, a request pays entry ``place + c`` of `Grid.levy` for each round in which it
-        takes part. `Model` describes what the columns mean for `Model.levies`.
+        takes part. `hindsight.prices.round_length_kernels.Model` has other levies.
     """
 
     arrival: FloatArray
@@ -86,7 +87,7 @@ class Requests(NamedTuple):
 class Goals(NamedTuple):
     """Times up to which costs of k requests are computed, and their deadlines; shape (k,) each.
 
-    See parts (7) and (8) of the proof at the head of this module.
+    See parts (7) and (9) of the proof at the head of this module.
 
     Attributes
     ----------
@@ -166,7 +167,7 @@ class _Case(NamedTuple):
 
 @step
 def _alone(point: int, own: int, due: int) -> int:
-    """Return the least cost of blocks of ``own`` units that begin at a point: part (8)."""
+    """Return the least cost of blocks of ``own`` units that begin at a point: parts (8) and (9)."""
     if due < NEVER:
         return LATE if ((point - 1) << BITS) + own >= due else 0
     return (point << BITS) + own
@@ -264,8 +265,7 @@ def _lower_run(index: int, run: Run, case: _Case) -> int:
         if first > last:
             break
         index = other = _best_slope(index, begin, first, width, case)
-        if window == 0:
-            entry = index
+        entry = index if window == 0 else entry
         if rest and first + rest <= last:
             other = _best_slope(index, begin + rest, first + rest, width, case)
         for x in range(count):
@@ -336,7 +336,7 @@ def _step_back(case: _Case) -> None:
 
 @inner
 def _raise_to_own_time(own: int, place: Place, costs: IntArray) -> None:
-    """Raise g_{k-1} to the cost of the own time of the blocks from k on, by part (8)."""
+    """Raise g_{k-1} to the cost of the own time of the blocks from k on: parts (8) and (9)."""
     before, here = True, _alone(0, own, place.due) >= costs[0]
     for m in range(place.last + 1):
         after = m == place.last or _alone(m + 1, own, place.due) >= costs[m + 1]
@@ -357,7 +357,7 @@ def _place(i: int, requests: Requests, goals: Goals, grid: Grid) -> Place:
     cells = min((shift + last) // grid.width + 1, grid.price.size - first)
     unit, due = 2.0**BITS / grid.step, NEVER
     if end < math.inf:
-        unit, due = float(LATE), math.ceil((end / grid.step - begin) * 2.0**BITS)
+        unit, due = float(LATE), math.ceil(min((end / grid.step - begin) * 2.0**BITS, 2.0**58))
     return Place(begin, place - begin, last, first, shift, cells, unit, due, cut)
 
 

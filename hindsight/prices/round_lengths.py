@@ -55,7 +55,8 @@ so V_i = 10: a wait of a second costs 1 and saves 1. The bound is 30 - 12 = 18, 
 **Service levels.** Let a late request cost 1 and latency nothing. Then V_i is the least sum of all
 that request i pays, over such sequences that keep its latency limits, but at most 1. The number of
 late requests is at least sum_i V_i less the integral (with K machines, K times the integral): a
-request on time pays V_i at least, a late request counts 1, and payments are bounded as above.
+request on time pays V_i at least, a late request counts 1, and payments are bounded as above. Step
+1 pays in the attempt that emits the first token in time.
 
 The values V_i are computed from below by `hindsight.prices.round_length_values`.
 """
@@ -222,9 +223,8 @@ class PricedValues:
         total = np.bincount(cell, shares.levels, prices.price.size)
         levy = (d0 * attendance * rest / np.maximum(total, 1))[cell] * shares.levels
         self._deadlines, self._counts_late = deadlines or Deadlines.none(o), bool(deadlines)
-        self._requests = Requests(
-            a, s, self._deadlines.output, np.column_stack([shares.first, shares.after, place])
-        )
+        share = np.column_stack([shares.first, shares.after, place])
+        self._requests = Requests(a, s, self._deadlines.output, share)
         self._tables = Tables(
             Machine(float(workload.memory_limit), d0, d1, d2),
             Grid(step, round(prices.cell / step), price, alpha, beta, levy),
@@ -252,8 +252,8 @@ class PricedValues:
         goals = Goals(allowance, end[chosen], first_token[chosen])
         request_values(requests, goals, self._tables, self.points(allowance), values)
         if not self._counts_late:
-            # Subtract the roundings of the last sums.
-            values -= SAFE * (allowance + values)
+            # Subtract the roundings of the last sums, and of arrival times to floats.
+            values -= SAFE * (allowance + values) + 2.0**-52 * requests.arrival
             return np.maximum(values, self.own[chosen] * (1 - SAFE))
         known = known[chosen]
         found: FloatArray = np.where(np.isnan(known), values - SAFE, known)

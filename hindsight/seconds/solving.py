@@ -354,10 +354,8 @@ class _Search:
         # far below the value of the ascent. The time that a bound takes grows with the output
         # length and with the allowance.
         for step, size in grids(minorant, prices, GRID_TURNS[self._turn]):
-            if float(a.max()) >= LATEST * step:
-                return
             priced = PricedValues(workload, minorant, prices, step, size, deadlines)
-            if priced.points(allowance) > LARGEST_WINDOW:
+            if a.max() >= LATEST * step or priced.points(allowance) > LARGEST_WINDOW:
                 return
             gains = (ascent.values - values) / (workload.output_lengths * allowance)
             order = np.argsort(-gains, kind="stable")

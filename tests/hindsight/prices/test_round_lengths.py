@@ -14,7 +14,7 @@ from priced_request import drawn_minorant, priced_values
 
 from hindsight.certificates import priced_values as checker
 from hindsight.prices.deadlines import Deadlines
-from hindsight.prices.minorants import AffineMinorant
+from hindsight.prices.minorants import AffineMinorant, own_seconds
 from hindsight.prices.round_lengths import PricedValues, RoundLengthPrices, Shares
 from instances import Workload
 
@@ -57,7 +57,11 @@ def drawn(seed: int) -> Drawn:
         allowance *= rng.random()
     deadlines, due = None, (math.inf, math.inf)
     if seed % 3 == 0:
-        due = arrival + 10 * rng.random(), arrival + 5 * rng.random() if seed % 2 else math.inf
+        due = arrival + 10 * rng.random(), arrival + 5 * rng.random()
+        if seed % 2 == 0:
+            # Hardly later than the end of rounds whose lengths are multiples of 1 / 32 second.
+            own = float(own_seconds(*(np.array([k]) for k in (s, o)), *map(float, minorant))[0])
+            due = arrival + own + (o + rng.random()) / 32, math.inf
         columns = [[due[0]] * 2, [due[1]] * 2, [np.nan] * 2]
         deadlines = Deadlines(np.array([o, o]), *(np.array(one) for one in columns))
     priced = PricedValues(workload, minorant, prices, step, size, deadlines)
