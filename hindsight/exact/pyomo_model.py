@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from hindsight.outcomes.goals import Goal, OnTime, Tail
-from hindsight.outcomes.problem import Problem
-from hindsight.prices.horizon import busy_end, proved_horizon
+from hindsight.outcomes.problem import Problem, busy_end
+from hindsight.prices.horizon import proved_horizon
 from hindsight.prices.volume import makespan_lower_bound
 from hindsight.runtime.resources import available_bytes
 from hindsight.schedules.lists import best_list_schedule

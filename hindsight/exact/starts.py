@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hindsight.prices.horizon import busy_end
+from hindsight.outcomes.problem import busy_end
 from hindsight.schedules.timetables import schedule_on
 from instances import FleetSchedule, Instance, InvalidValueError, Schedule
 from instances.arrays import IntArray

@@ -206,3 +206,15 @@ class Problem:
         if self.preemption == "recompute" and start.keeps_tokens:
             reason = "keeps tokens that preemption='recompute' processes again"
             raise InvalidValueError(None, "start", start, reason)
+
+
+def busy_end(instance: Instance) -> int:
+    """Return the last arrival plus the sum of all output lengths.
+
+    Every optimal schedule of total latency, and some schedule of least makespan, completes by this
+    round. Let such a schedule have an idle round after the last arrival, and a later one with a
+    running request. Without the idle round, all later completions come a round earlier. So after
+    the last arrival there is a running request in each round, and there are at most as many such
+    rounds as output tokens.
+    """
+    return int(instance.arrival_times.max() + instance.output_lengths.sum())

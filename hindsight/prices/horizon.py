@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from hindsight.outcomes.problem import busy_end
 from hindsight.prices import tokens, volume
 from hindsight.runtime.clock import StoppedEarlyError, never
 from instances import FleetSchedule, Instance, Schedule
@@ -14,18 +15,6 @@ from instances.problem.memory_translation import pooled
 
 LARGEST_ENUMERATION = 4_000_000
 """Largest number of (request, start) pairs for which `proved_horizon` tests each start."""
-
-
-def busy_end(instance: Instance) -> int:
-    """Return the last arrival plus the sum of all output lengths.
-
-    Every optimal schedule of total latency, and some schedule of least makespan, completes by this
-    round. Let such a schedule have an idle round after the last arrival, and a later one with a
-    running request. Without the idle round, all later completions come a round earlier. So after
-    the last arrival there is a running request in each round, and there are at most as many such
-    rounds as output tokens.
-    """
-    return int(instance.arrival_times.max() + instance.output_lengths.sum())
 
 
 def proved_horizon(

@@ -23,9 +23,9 @@ from hindsight.exact.program import Program
 from hindsight.exact.starts import LARGEST_RELAXATION, StartSets, all_starts, count_starts
 from hindsight.outcomes.errors import SolverError
 from hindsight.outcomes.interval import Interval
+from hindsight.outcomes.problem import busy_end
 from hindsight.outcomes.proofs import MemoryPrices
 from hindsight.outcomes.result import PROGRAM
-from hindsight.prices.horizon import busy_end
 from hindsight.prices.states import SCALE, start_values
 from hindsight.prices.tokens import price_bound, useful_starts
 from hindsight.runtime.search import Search

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hindsight.prices.horizon import busy_end
+from hindsight.outcomes.problem import busy_end
 from hindsight.runtime.clock import Slices, never
 from instances import FleetSchedule, Instance, Schedule
 from instances.arrays import FloatArray, IntArray
