@@ -49,7 +49,8 @@ def compile_kernels() -> None:
     # and prices far from the optimum, so that it does not end before it has called every function.
     interval = Interval(Problem(instance))
     interval.offer(one_after_another(instance))
-    prices = np.zeros((2, 7, 7), np.int64), np.zeros(2, np.int64)
+    levels = instance.memory_limit + 1
+    prices = np.zeros((2, levels, levels), np.int64), np.zeros(2, np.int64)
     GraphSearch(interval).run(prices, 0, never)
 
     # Compile the functions for preemptive schedules. The search starts from a schedule far from the

@@ -12,10 +12,11 @@ the solver's code, so code that both need exists twice on purpose. The modules o
 * `hindsight.certificates.path_proof`, `hindsight.certificates.path_layers`,
   `hindsight.certificates.path_states`: proofs by graphs whose paths stand for schedules;
 * `hindsight.certificates.seconds_proof`, `hindsight.certificates.priced_values`: proofs of bounds
-  in seconds. These are an exception: they use exact fractions that modules of the solver compute;
+  in seconds. These are an exception: they use exact fractions that modules of the solver compute,
+  and payments in floats, which are rounded outward to integers;
 * `hindsight.certificates.limits`: limits on the time and memory of a check.
 
-All arithmetic is on integers. Arrays have 32 or 64 bits: before they
+For certificates in rounds, all arithmetic is on integers. Arrays have 32 or 64 bits: before they
 are computed, a test in Python integers shows that the results fit. The format is described in
 docs/certificates.md. A claim that is false or not proved raises `CertificateError`. A document that
 is malformed or too expensive to check raises a subclass.

@@ -7,7 +7,7 @@ a lower bound on total latency. The solver computes the V_i by the compiled loop
 (8), but shares no code with the solver: it computes g_k at all starts of a block at once, by arrays
 in numpy, and only (6) is a compiled loop. For each grid step it takes the best lambda, where the
 solver lets neighbouring steps share some. The least durations of blocks are exact fractions,
-rounded down to units.
+rounded down to units. Payments are floats, rounded by part (4).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Grid(NamedTuple):
     size : int
         Largest number of steps of a request in a block.
     spend : Callable[[float], None]
-        Called with the work of each part, in array entries, before it is done. It may raise.
+        Called with the work of each part, in array entries: before it is done, but after it for the
+        compiled loop, which counts its own work. It may raise.
     """
 
     minorant: AffineMinorant
@@ -280,11 +281,11 @@ def lower_ends(
 
     The steps begin at the points ``begin``. ``early`` is the least duration in the first window,
     and ``width`` the length of a window. The search for lambda begins with that of the window
-    before. Payments that do not depend on lambda are left out. Return the work done, in array
-    entries visited.
+    before. Payments that do not depend on lambda are left out. Return the work done, in the time of
+    numpy for one array entry, in which this loop visits about four points.
     """
     number, last = len(case.constant), len(case.costs) - 1
-    entry, work = number - 1, 0
+    entry, work = number - 1, len(begin) * WINDOWS * (width // 4 + 1)
     for x in range(len(begin)):
         index = entry
         for window in range(WINDOWS):
@@ -293,7 +294,7 @@ def lower_ends(
             one, other = _both_ends(case, index, begin[x], first, until)
             for turn in (-1, 1):
                 while 0 <= index + turn < number:
-                    work += width + 5
+                    work += width // 4 + 1
                     near = _both_ends(case, index + turn, begin[x], first, until)
                     if near[0] + near[1] <= one + other:
                         break
