@@ -53,9 +53,9 @@ RATE, FAST_RATE = 0.09, 0.25
 """First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
 deadlines steps are larger, because initial prices may be many times too high or too low."""
 
-SLOWING = 100
-"""Number of passes over all requests after which step sizes are a quarter of the first ones.
-Halving the price cells does not reset step sizes, because large steps would undo the progress."""
+SLOWING = 200, 100
+"""Passes over all requests after which step sizes are a quarter of the first ones, without and with
+deadlines. Halving cells does not reset step sizes: large steps would undo the progress."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Values of (D - d0) / d0 for the round lengths D that the ascent lets requests choose, where d0 is
@@ -395,7 +395,7 @@ class RoundLengthAscent:
         by_attendance = price * (1 - gamma) * (both - work) * attendance * (1 - attendance)
         by_logit = [np.bincount(self._row, one) for one in (by_gamma, by_attendance)]
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
-        slower = (1 + self.turns / (SLOWING * self.subsets)) ** 2
+        slower = (1 + self.turns / (SLOWING[self.deadlines is not None] * self.subsets)) ** 2
         rate = (RATE if self.deadlines is None else FAST_RATE) / slower
         # Gamma and attendance are the shares that divide a price into its parts. ``turning`` is
         # (step size of Adam for the logits of these shares) / (its step size for the logarithms of
