@@ -49,13 +49,12 @@ STEPS, DEADLINE_STEPS = 2, 8
 """Number of time-grid steps per cell (interval with one price), without and with deadlines. The
 grid is finer with deadlines, because they take effect up to about one grid step late."""
 
-RATE, FAST_RATE = 0.09, 0.25
-"""First step size of Adam for the logarithms of prices: without deadlines, and with deadlines. With
-deadlines steps are larger, because initial prices may be many times too high or too low."""
-
-SLOWING = 200, 100
-"""Passes over all requests after which step sizes are a quarter of the first ones, without and with
-deadlines. Halving cells does not reset step sizes: large steps would undo the progress."""
+STEP_SIZES = (0.09, 200, 10), (0.25, 100, 1)
+"""Step sizes of Adam, without and with deadlines: (1) the first one for the logarithms of prices,
+(2) passes over all requests after which step sizes are a quarter of the first ones, (3) step size
+for logits and levels / step size for prices. With deadlines the first steps are larger, as initial
+prices may be many times too high or too low. Halving cells resets nothing: large steps would undo
+the progress."""
 
 CLASSES = np.concatenate([np.geomspace(0.04, 2, 17), [2.6, 3.6, 6, 12]])
 """Values of (D - d0) / d0 for the round lengths D that the ascent lets requests choose, where d0 is
@@ -395,13 +394,11 @@ class RoundLengthAscent:
         by_attendance = price * (1 - gamma) * (both - work) * attendance * (1 - attendance)
         by_logit = [np.bincount(self._row, one) for one in (by_gamma, by_attendance)]
         by_level = d0 * (price * (1 - gamma) * attendance)[cell] * part * (rounds - mean[cell])
-        slower = (1 + self.turns / (SLOWING[self.deadlines is not None] * self.subsets)) ** 2
-        rate = (RATE if self.deadlines is None else FAST_RATE) / slower
-        # Gamma and attendance are the shares that divide a price into its parts. ``turning`` is
-        # (step size of Adam for the logits of these shares) / (its step size for the logarithms of
-        # prices). With deadlines it is smaller. Otherwise large steps would move gamma to 0 in some
-        # time intervals and to 1 in the next, and such prices prove a weak bound.
-        turning = 10 if self.deadlines is None else 1
+        # Gamma and attendance are the shares that divide a price into its parts. With deadlines
+        # ``turning`` is smaller. Otherwise large steps of their logits would move gamma to 0 in
+        # some time intervals and to 1 in the next, and such prices prove a weak bound.
+        first, slowing, turning = STEP_SIZES[self.deadlines is not None]
+        rate = first / (1 + self.turns / (slowing * self.subsets)) ** 2
         gradients = by_price * price, np.array(by_logit), by_level
         rates = rate, turning * rate, turning * rate
         for adam, gradient, own in zip(self._steps, gradients, rates, strict=True):
