@@ -132,10 +132,9 @@ def grids(
 ) -> Iterator[tuple[float, int]]:
     """Yield the parameters of the time grids for the lower bound by prices, the coarsest first.
 
-    For each grid, they are the parameters ``step``, ``size`` and ``spread`` of `PricedValues`. The
-    step is the seconds between two grid points. The other two are the last entries of a row of
-    `GRIDS`. The prices were computed for ``minorant``, an affine lower bound on the batch time.
-    ``turn`` selects the grids.
+    For each grid, they are the parameters ``step`` and ``size`` of `PricedValues`: the seconds
+    between two grid points, and the last entry of a row of `GRIDS`. The prices were computed for
+    ``minorant``, an affine lower bound on the batch time. ``turn`` selects the grids.
     """
     for overhead_steps, size in GRIDS[turn]:
         step = 2.0 ** math.floor(math.log2(float(minorant.d0) / overhead_steps))
