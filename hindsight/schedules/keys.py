@@ -3,9 +3,9 @@
 Each request has a machine and a sort key. `hindsight.schedules.serving` turns the keys of the
 requests on a machine into a schedule, by a rule for each machine. The first schedule is the best of
 several rules. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
-changes the key of a request or moves it to another machine. Only the changed machines are simulated
-again. If the goal is requests on time, a request may be rejected, which leaves machine time to
-others.
+changes the key of a request, moves it to another machine, or changes a limit of the rule of a
+machine. Only the changed machines are simulated again. If the goal is requests on time, a request
+may be rejected, which leaves machine time to others.
 
 Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
@@ -64,8 +64,11 @@ REACH = 0.6
 """A move multiplies a sort key by exp(x). `REACH`: standard deviation of the normal random x."""
 
 KEY_SHARE = 0.4
-"""If there are several machines: share of moves that change the sort key of a request. Other moves
-change the machine of a request."""
+"""If there are several machines: share of moves that change the sort key of a request or the rule
+of a machine. Other moves change the machine of a request."""
+
+RULE_SHARE, LIMITS = 0.2, ("token_cap", "stall")
+"""`RULE_SHARE`: share of these moves that change one of `LIMITS`, two fields of `Rule`."""
 
 LATE_SHARE, REJECTED = 0.5, 0.2
 """With deadlines: probability that a move draws a late request, and that it rejects its request."""
@@ -163,9 +166,7 @@ class KeySearch:
         with the rules that are not tried yet. With deadlines, finally reject the late requests of
         the best schedule.
         """
-        for _ in self._untried:
-            if should_stop():
-                break
+        any(should_stop() for _ in self._untried)
         if self._limits is not None:
             self._reject()
 
@@ -232,18 +233,19 @@ class KeySearch:
         n, most, again = len(charge), len(seconds) - 1, self._recomputes
         unit = min(int(np.searchsorted(seconds, 2 * seconds[1])), most)
         if self._limits is not None:
-            shapes = product(DUE_CAPS, (0.0, 1.0), PATIENCE, SHAPES)
-            for cap, power, patience, (share, left) in shapes:
+            for cap, power, patience, (share, left) in product(DUE_CAPS, (0, 1), PATIENCE, SHAPES):
                 rule = Rule(share, -left, skips=n, token_cap=cap * unit, patience=patience)
                 yield charge**power, rule._replace(recomputes=again)
             return
-        caps = dict.fromkeys(cap * unit if cap * unit < most else math.inf for cap in TOKEN_CAPS)
+        caps = dict.fromkeys(float(min(cap * unit, most)) for cap in TOKEN_CAPS)
+        # The largest useful value of `Rule.stall`.
+        stall = n * max(0.0, float((seconds[one.prompt] - seconds[1]).max()))
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
         kinds += product((charge, self._volume, lengths), (0.0,), FITS, TOKENS[:1])
         for (key, share, (skips, fill), token), cap in product(kinds, caps):
             rule = Rule(share, skips=skips, token_cap=cap, fill=share * fill, token=token)
-            yield key, rule._replace(reserves=not share, recomputes=again)
+            yield key, rule._replace(reserves=not share, recomputes=again, stall=stall)
 
     def _open(self) -> Iterator[None]:
         """Try each pair of `_ways` (initial sort keys and a rule) on all machines.
@@ -299,7 +301,11 @@ class KeySearch:
         elif self._limits is not None and rng.random() < REJECTED:
             there = NOBODY
         elif self._machines == 1 or kind < KEY_SHARE:
-            trial.factor[i] *= fresh
+            if rng.random() < RULE_SHARE:
+                (key, rule), name = trial.ways[here], LIMITS[rng.integers(len(LIMITS))]
+                trial.ways[here] = key, rule._replace(**{name: fresh * getattr(rule, name)})
+            else:
+                trial.factor[i] *= fresh
             return trial, [here]
         trial.machine[i] = there
         return trial, [k for k in (here, there) if k != NOBODY and here != there]

@@ -1,10 +1,10 @@
 """Schedules in seconds of one machine: before each round, batch the requests of least rank.
 
 Before a round, the requests that have arrived are tried in order of their rank. Each of them runs
-if memory and a cap on the tokens of the round allow it. The rank of a request is its sort
-key, times the machine time that it still needs and times the seconds until its deadline, each to a
-power. Prompts make a round longer for all its requests, so a cap on tokens delays prompts and
-speeds up running requests.
+if memory and the limits of a rule allow it. The rank of a request is its sort key, times the
+machine time that it still needs and times the seconds until its deadline, each to a power. Prompts
+make a round longer for all its requests. So two limits, on the tokens of a round and on the total
+delay that a prompt causes, hold prompts back and speed up running requests.
 
 If requests hold large shares of the memory, those of least rank often leave much of it unused. So a
 request that does not fit may replace a chosen request that uses less memory (`Rule.fill`).
@@ -81,6 +81,9 @@ class Rule(NamedTuple):
     token : float
         Factor on the seconds per processed token in the machine seconds that a request still needs.
         The larger it is, the later long prompts are processed.
+    stall : float
+        A prompt joins a round only if (seconds that it adds to the round) * (number of requests
+        chosen before it) is at most ``stall``. Otherwise it would delay too many requests.
     """
 
     charge: float = 1.0
@@ -92,6 +95,7 @@ class Rule(NamedTuple):
     recomputes: bool = False
     fill: float = 0.0
     token: float = 1.0
+    stall: float = math.inf
 
 
 class Run(NamedTuple):
@@ -246,24 +250,11 @@ def _exchange(x: int, running: int, room: int, run: Run) -> int:
 
 
 @step
-def _start(x: int, running: int, r: int, run: Run) -> None:
-    """Let the request ``run.order[x]`` run from round r + 1 on, if the rule reserves memory.
-
-    Move it to its place among the first ``running`` requests, which are sorted by last rounds.
-    """
-    i = run.order[x]
-    run.rank[i] = RUNNING + float(r + run.machine.output[i])
-    for y in range(x, running, -1):
-        run.order[y] = run.order[y - 1]
-    _insert(running, i, run)
-
-
-@step
 def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
     """Choose the requests that run in round r + 1, which begins at time t.
 
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
-    chosen if memory, the token cap and the deadlines of those already chosen allow it.
+    chosen if memory, the limits of the rule and the deadlines of those already chosen allow it.
     The chosen requests then come first in `Run.order`. If the rule reserves memory, they are sorted
     by their last rounds. Return their number, and the largest number of rounds in which they run
     before requests are chosen again.
@@ -281,6 +272,8 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
             # No further prompt joins this round, so decide again after one round: ``span`` is the
             # largest number of rounds until the next decision.
             cap, span = 0.0, 1
+            continue
+        if own > 1 and running * (machine.seconds[own] - machine.seconds[1]) > rule.stall:
             continue
         held = machine.held[i] + done + 1
         if not rule.reserves:
@@ -305,10 +298,11 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
             # seconds on average. ``longest`` is the largest duration of this round in seconds.
             allowed = (run.due[i] - t) / (machine.output[i] - done)
             longest = min(longest, rule.patience * allowed)
+        run.order[x - 1], run.order[running] = run.order[running], i
         if rule.reserves and run.last[i] != r:
-            _start(x - 1, running, r, run)
-        elif x - 1 > running:
-            run.order[x - 1], run.order[running] = run.order[running], i
+            # Request i starts. Move it to its place among the chosen ones, sorted by last rounds.
+            run.rank[i] = RUNNING + float(r + machine.output[i])
+            _insert(running, i, run)
         running += 1
         memory += held
         stored = more

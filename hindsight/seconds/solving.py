@@ -255,14 +255,13 @@ class _Search:
         ascent, clock = self._best_ascent or self._first_ascent(pool), self._interval.clock
         if ascent is None:
             return
-        limited = clock.limit_left() is not None
+        limited, d0 = clock.limit_left() is not None, ascent.minorant.d0
         most = (4 if limited else 1) * TURNS * ascent.subsets
         # ``parts``: largest number of pieces into which repeated halving may cut a price cell
         # (interval of constant price). With deadlines, price cells are never halved: shorter cells
         # would give weaker bounds.
         parts = 1 if ascent.deadlines else 64 if limited else 8
-        finest = max(FINEST_CELL * ascent.minorant.d0, ascent.horizon / MOST_CELLS)
-        finest = max(finest, ascent.cell / parts)
+        finest = max(FINEST_CELL * d0, ascent.horizon / MOST_CELLS, ascent.cell / parts)
         reached, began, first = -math.inf, clock.seconds(), ascent.turns
         while True:
             ascent.climb(1, self._schedules.must_stop, pool)

@@ -50,6 +50,16 @@ def test_annealing_improves_on_the_openings_and_depends_on_the_seed_alone(
     assert found[0] == found[1]
 
 
+def test_annealing_holds_prompts_back_that_would_delay_many() -> None:
+    """Sort keys change nothing here, as the requests are equal."""
+    machine = {"memory_limit": 10**6, "batch_time": AffineTime(0.05, 0.00028)}
+    keys = KeySearch(Workload(np.arange(30) / 2, [2000] * 30, [40] * 30, **machine), 0)
+    keys.open(never)
+    first = keys.cost
+    list(keys.anneal(lambda: keys.cycle > 1))
+    assert keys.cost < 0.9 * first
+
+
 @pytest.mark.parametrize(("memory_limit", "together"), [(10, True), (9, False)])
 def test_two_that_fill_the_memory_to_the_last_token_run_together(
     memory_limit: int, together: bool
