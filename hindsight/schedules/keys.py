@@ -2,10 +2,10 @@
 
 Each request has a machine and a sort key. `hindsight.schedules.serving` turns the keys of the
 requests on a machine into a schedule, by a rule for each machine. The first schedule is the best of
-several rules. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then
-changes the key of a request, moves it to another machine, or changes a limit of the rule of a
-machine. Only the changed machines are simulated again. If the goal is requests on time, a request
-may be rejected, which leaves machine time to others.
+several rules. Simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) then changes the key of a
+request, moves it to another machine, or changes a limit of the rule of a machine. Only the changed
+machines are simulated again. If the goal is requests on time, a request may be rejected, which
+leaves machine time to others.
 
 Deterministic: the schedule after k moves depends only on the arguments and the seed.
 """
@@ -166,7 +166,9 @@ class KeySearch:
         with the rules that are not tried yet. With deadlines, finally reject the late requests of
         the best schedule.
         """
-        any(should_stop() for _ in self._untried)
+        for _ in self._untried:
+            if should_stop():
+                break
         if self._limits is not None:
             self._reject()
 
