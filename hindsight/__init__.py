@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .sizing import fewest_replicas as fewest_replicas
     from .solver import solve as solve
     from .testing import check_bound as check_bound
-    from .versions import show_versions as show_versions
 
 _NAMES = {
     "prices.volume": ("transportation_bound",),
@@ -60,7 +59,6 @@ _NAMES = {
     "sizing": ("fewest_replicas",),
     "solver": ("solve",),
     "testing": ("check_bound",),
-    "versions": ("show_versions",),
 }
 """Public names of this package, by the module that defines them and is imported on first use."""
 

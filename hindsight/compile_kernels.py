@@ -65,16 +65,7 @@ def compile_kernels() -> None:
         solve(problem, goal=OnTime(ServiceLevel(latency=3.5)), progress=False)
 
 
-def main() -> None:
-    """Compile all numba functions of this package, and print each name after the compilation."""
-
-    def show(name: str, is_ready: bool) -> None:
-        if is_ready:
-            print(name, flush=True)
-
-    with reported_compilations(show):
-        compile_kernels()
-
-
 if __name__ == "__main__":
-    main()
+    # Print the name of each function after its compilation.
+    with reported_compilations(lambda name, is_ready: is_ready and print(name, flush=True)):
+        compile_kernels()

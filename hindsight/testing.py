@@ -156,14 +156,13 @@ def check_bound(
     if isinstance(goal, OnTime | Tail):
         raise InvalidValueError(None, "goal", goal, "is not 'latency' or 'makespan'")
     seed = as_integer(seed, None, "seed", minimum=0)
-    if isinstance(instances, Iterable):
-        cases = list(instances)
-        for one in cases:
-            if not isinstance(one, Instance):
-                raise InvalidTypeError(None, "instance", one, "is not an Instance")
-            one.require_tokens()
-    else:
-        cases = list(drawn_instances(as_integer(instances, None, "instances", minimum=1), seed))
+    if not isinstance(instances, Iterable):
+        instances = drawn_instances(as_integer(instances, None, "instances", minimum=1), seed)
+    cases = list(instances)
+    for one in cases:
+        if not isinstance(one, Instance):
+            raise InvalidTypeError(None, "instance", one, "is not an Instance")
+        one.require_tokens()
     if not cases:
         raise InvalidValueError(None, "instances", instances, "must contain at least one instance")
     failing, tight = [], 0
@@ -205,13 +204,12 @@ def drawn_instances(number: int, seed: int) -> Iterator[Instance]:
         rng, kind = np.random.default_rng([seed, place]), place % 6
         n = 1 + 4 * place // number
         prompts = rng.integers(*PROMPT_RANGES[place % len(PROMPT_RANGES)], n)
-        outputs, arrivals = rng.integers(1, 7, n), np.zeros(n, dtype=np.int64)
-        if kind in (1, 3):  # random arrivals, also unsorted: bounds must not assume an order
-            arrivals = rng.integers(0, 5, n)
+        outputs = rng.integers(1, 7, n)
+        # Random arrivals, also unsorted: bounds must not assume an order.
+        arrivals = rng.integers(0, 5, n) * (kind in (1, 3))
         if kind == 2:  # requests of equal lengths
             prompts[:], outputs[:] = prompts[0], outputs[0]
-        if kind == 4:  # an idle gap before the last request
-            arrivals[-1] = 30
+        arrivals[-1] += 30 * (kind == 4)  # an idle gap before the last request
         if kind == 5:  # the first request leaves no memory for the later, short requests, which the
             # best schedules run before it
             prompts, outputs[1:], arrivals[1:] = prompts + 6, 1, 1
