@@ -32,6 +32,12 @@ TOKEN_CAPS = (math.inf, 6.0, 3.0, 2.0, 0.5)
 """Values of `Rule.token_cap` if the goal is total latency: largest number of tokens in a round with
 several prompts. Unit: least number of tokens with which a round takes twice as long as with one."""
 
+BEND = 0.99
+"""Prompts are cut (`Rule.cuts`) if a round of half this unit takes less than `BEND` * (mean of the
+rounds of one token and of the unit). On a straight line cuts do not help: if the round of the last
+chunk processes the whole prompt instead, the rounds before it end earlier, and it does not end
+later."""
+
 FITS = ((0, 0.0), (3, 0.1), (5, 0.3), (10, 0.0))
 """Pairs of values of `Rule.skips` (requests passed over for lack of memory) and of `Rule.fill`, for
 first schedules."""
@@ -43,8 +49,8 @@ request needs) ** exponent. `TOKENS`: values of `Rule.token` in these schedules.
 SHAPES = ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 1.0))
 """With deadlines: pairs of values of `Rule.charge` and -`Rule.left`, the exponents in the rank."""
 
-DUE_CAPS, PATIENCE = (math.inf, 3.0, 1.0), (math.inf, 1.5)
-"""With deadlines: values of `Rule.token_cap` (unit of `TOKEN_CAPS`) and of `Rule.patience`."""
+DUE_CAPS = math.inf, 3.0, 1.0
+"""With deadlines: values of `Rule.token_cap`, in the unit of `TOKEN_CAPS`."""
 
 NOBODY = -1
 """Machine number of a rejected request, which no machine serves."""
@@ -153,7 +159,7 @@ class KeySearch:
         n, (token, held) = len(workload), one.charges
         self._volume = one.output * (one.held + (one.output + 1) / 2)
         self._charge = token * (one.prompt + one.output - 1) + held * self._volume
-        self._space = *np.empty((4, n), dtype=np.int64), *np.empty((3, n))
+        self._space = *np.empty((6, n), dtype=np.int64), *np.empty((3, n))
         # Use at most n machines (n is the number of requests): further ones would stay empty.
         self._machines, self._untried = min(workload.replicas, n), self._open()
         self._best: _Plan
@@ -228,26 +234,27 @@ class KeySearch:
     def _ways(self) -> Iterator[_Way]:
         """Yield pairs of initial sort keys and a rule, which are tried for the first schedules.
 
-        With deadlines they combine `DUE_CAPS`, `PATIENCE` and `SHAPES`. Otherwise they combine
+        With deadlines they combine `DUE_CAPS` and `SHAPES`. Otherwise they combine
         `EXPONENTS`, `TOKENS`, `FITS` and `TOKEN_CAPS`.
         """
         one, charge, seconds = self._machine, self._charge, self._machine.seconds
         n, most, again = len(charge), len(seconds) - 1, self._recomputes
         unit = min(int(np.searchsorted(seconds, 2 * seconds[1])), most)
+        bent = bool(2 * seconds[(1 + unit) // 2] < BEND * (seconds[1] + seconds[unit]))
+        # The largest useful value of `Rule.stall`.
+        stall = n * max(0.0, float((seconds[one.prompt] - seconds[1] + one.d2 * one.stored).max()))
         if self._limits is not None:
-            for cap, power, patience, (share, left) in product(DUE_CAPS, (0, 1), PATIENCE, SHAPES):
-                rule = Rule(share, -left, skips=n, token_cap=cap * unit, patience=patience)
-                yield charge**power, rule._replace(recomputes=again)
+            for cap, power, (share, left) in product(DUE_CAPS, (0, 1), SHAPES):
+                rule = Rule(share, -left, skips=n, token_cap=cap * unit, cuts=bent)
+                yield charge**power, rule._replace(recomputes=again, stall=stall)
             return
         caps = dict.fromkeys(float(min(cap * unit, most)) for cap in TOKEN_CAPS)
-        # The largest useful value of `Rule.stall`.
-        stall = n * max(0.0, float((seconds[one.prompt] - seconds[1]).max()))
         lengths = one.output + one.prompt / (one.prompt.max() + 1.0)
         kinds = list(product((charge**power for power in EXPONENTS), (1.0,), FITS, TOKENS))
         kinds += product((charge, self._volume, lengths), (0.0,), FITS, TOKENS[:1])
         for (key, share, (skips, fill), token), cap in product(kinds, caps):
-            rule = Rule(share, skips=skips, token_cap=cap, fill=share * fill, token=token)
-            yield key, rule._replace(reserves=not share, recomputes=again, stall=stall)
+            rule = Rule(share, skips=skips, token_cap=cap, cuts=bent * share > 0, fill=share * fill)
+            yield key, rule._replace(reserves=not share, recomputes=again, token=token, stall=stall)
 
     def _open(self) -> Iterator[None]:
         """Try each pair of `_ways` (initial sort keys and a rule) on all machines.
@@ -349,8 +356,9 @@ class KeySearch:
         while len(own):
             table = np.empty((serve(run, own, math.inf)[1], len(COLUMNS)), np.int64)
             serve(run._replace(table=table), own, math.inf)
-            begins = table[:, 4] == 0
-            table[begins, 5] = self._workload.prompt_lengths[table[begins, 0]]
+            # Empty prompts count as one token in the simulation.
+            prompts = self._workload.prompt_lengths[table[:, 0]]
+            table[:, 5] = np.minimum(table[:, 5], prompts + table[:, 4])
             table[:, 0] = np.searchsorted(own, table[:, 0])
             schedule = SecondsSchedule(self._workload.alone(own), table)
             is_on_time = late[own] == 0

@@ -22,8 +22,9 @@ from instances.service_level import Limits
 LONGEST_ROUND = 1e100
 """Rounds of this many seconds or more raise an error: their sum might be infinite."""
 
-CLASSES = 24
-"""Number of classes into which `assigned` sorts requests by the machine seconds they need."""
+Attention = tuple[float, float, float]
+"""Seconds by which a round with both prompts and decodes is longer, and seconds of attention per
+x^2 and per x y, if a request processes x tokens of its prompt after y tokens before."""
 
 
 class Machine(NamedTuple):
@@ -47,6 +48,8 @@ class Machine(NamedTuple):
         Entry k: seconds of a round that processes k tokens, without the seconds for stored tokens.
     d2 : float
         Seconds that each stored token adds to the duration of a round.
+    attention : Attention
+        Seconds of attention, without those of stored tokens.
     least : float
         Seconds of the shortest round.
     charges : tuple of two floats
@@ -67,6 +70,7 @@ class Machine(NamedTuple):
     memory_limit: int
     seconds: FloatArray
     d2: float
+    attention: Attention
     least: float
     charges: tuple[float, float]
     counts_late: bool
@@ -90,7 +94,7 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     # ``most`` is the largest number of tokens that a round can process: all prompts, and also all
     # output tokens if preempted requests recompute them. The memory limit may be much larger.
     most = int(prompt.sum()) + recomputes * int(output.sum())
-    seconds, d2 = round_seconds(batch_time, min(inner.memory_limit, most))
+    seconds, d2, attention = round_seconds(batch_time, min(inner.memory_limit, most))
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
     held = d2 + float(seconds[1]) / inner.memory_limit
     arrival = np.array(workload.arrival_times)
@@ -100,29 +104,31 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
         decode = limits.decode(output)
     stored = np.array(relaxed(workload).prompt_lengths)
     lengths = arrival, prompt, output, np.array(inner.prompt_lengths), stored
-    lasts = seconds, d2, float(seconds[1:].min()), (token, held), limits is not None
-    return Machine(*lengths, end, first_token, decode, inner.memory_limit, *lasts)
+    lasts = float(seconds[1:].min()), (token, held), limits is not None
+    goals = end, first_token, decode
+    return Machine(*lengths, *goals, inner.memory_limit, seconds, d2, attention, *lasts)
 
 
-def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
-    """Return the seconds of a round by tokens processed, and the seconds per stored token.
+def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float, Attention]:
+    """Return the seconds of a round by tokens processed, those per stored token, and attention.
 
     Entry k of the first result, shape (most + 1,), is the duration of a round that processes k
-    tokens, without the time for stored tokens. A batch time that depends on more than the numbers
-    of processed and stored tokens is approximated. This is allowed: when a schedule is found, the
-    durations of its rounds are computed again, exactly.
+    tokens, without the seconds of the other results. A batch time of an unknown class is
+    approximated. This is allowed: when a schedule is found, the durations of its rounds are
+    computed again, exactly.
 
     Raises
     ------
     InvalidValueError
         A round takes no time, or `LONGEST_ROUND` seconds or more.
     """
-    tokens, d2 = np.arange(most + 1), 0.0
+    tokens, d2, attention = np.arange(most + 1), 0.0, (0.0, 0.0, 0.0)
     if isinstance(batch_time, AffineTime):
         seconds, d2 = batch_time.d0 + batch_time.d1 * tokens.astype(np.float64), batch_time.d2
     elif isinstance(batch_time, TiledTime):
         table = np.array([batch_time.at(one) for one in tokens.tolist()])
         seconds, d2 = table + batch_time.kernel, batch_time.kv_token
+        attention = batch_time.kernel, batch_time.prompt_square, batch_time.prompt_past
     else:
         # Compute the durations of rounds that process a single prompt, for up to 200 prompt
         # lengths. Interpolate between them for other numbers of processed tokens.
@@ -138,35 +144,20 @@ def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float]:
     if not (seconds.min() > 0 and seconds.max() < LONGEST_ROUND and d2 < LONGEST_ROUND):
         reason = f"must all be above 0 and below {LONGEST_ROUND:g}"
         raise InvalidValueError("batch time", "durations", seconds, reason)
-    return seconds, d2
+    return seconds, d2, attention
 
 
 def assigned(arrival: FloatArray, charges: FloatArray, machines: int) -> IntArray:
     """Assign the requests to ``machines`` machines; return the machine of each, shape (n,).
 
-    In order of arrival, each request goes to the machine on which it raises the total latency
-    least, by an estimate. ``charges`` are the machine seconds that each request needs, shape (n,).
+    In order of arrival, each request goes to the machine with the least work left. ``charges`` are
+    the machine seconds that each request needs, shape (n,).
     """
     assignment = np.zeros(len(arrival), dtype=np.int64)
-    if machines == 1:
-        return assignment
-    # To estimate by how much a request raises the total latency, sort the requests into classes of
-    # similar charges (machine seconds that they need). ``typical``: mean charge in each class.
-    logs = np.log(charges)
-    place = ((logs - logs.min()) / (np.ptp(logs) + 1e-9) * CLASSES).astype(np.int64)
-    counts = np.bincount(place, minlength=CLASSES)
-    typical = np.bincount(place, charges, CLASSES) / np.maximum(1, counts)
-    typical[typical == 0] = 1.0
-    work, dealt, now = np.zeros((machines, CLASSES)), np.zeros(machines, dtype=np.int64), 0.0
+    work, now = np.zeros(machines), 0.0
     for i in np.lexsort((charges, arrival)).tolist():
-        # Entry (k, c) of ``left``: seconds of work that machine k has left from the requests of
-        # classes 0 .. c, those with the smallest charges. The estimate assumes that since the last
-        # arrival the machine has served the requests with the smallest charges first.
-        left = np.maximum(np.cumsum(work, axis=1) - (arrival[i] - now), 0.0)
-        work, now, c = np.diff(left, axis=1, prepend=0.0), arrival[i], place[i]
-        cost = left[:, c] + charges[i] * (work / typical)[:, c + 1 :].sum(axis=1)
-        best = np.lexsort((dealt, cost))[0]
-        assignment[i] = best
-        work[best, c] += charges[i]
-        dealt[best] += 1
+        # Seconds of work that each machine has left.
+        work, now = np.maximum(work - (arrival[i] - now), 0.0), arrival[i]
+        assignment[i] = work.argmin()
+        work[assignment[i]] += charges[i]
     return assignment

@@ -4,7 +4,8 @@ Before a round, the requests that have arrived are tried in order of their rank.
 if memory and the limits of a rule allow it. The rank of a request is its sort key, times the
 machine time that it still needs and times the seconds until its deadline, each to a power. Prompts
 make a round longer for all its requests. So two limits, on the tokens of a round and on the total
-delay that a prompt causes, hold prompts back and speed up running requests.
+delay that a prompt causes, hold prompts back and speed up running requests. If the seconds per
+token rise with the tokens of a round, a rule may also cut prompts into chunks (`Rule.cuts`).
 
 If requests hold large shares of the memory, those of least rank often leave much of it unused. So a
 request that does not fit may replace a chosen request that uses less memory (`Rule.fill`).
@@ -65,9 +66,9 @@ class Rule(NamedTuple):
         Largest number of tokens processed in a round with several prompts. Requests are counted in
         ascending order of rank. The first prompt that would exceed the number is the last one that
         is tried, so that shorter prompts of higher rank do not take its place.
-    patience : float
-        A request joins a round only if the round then takes at most ``patience`` times (seconds
-        until the deadline) / (tokens left) of every request already in it.
+    cuts : bool
+        Whether this prompt is cut: the round processes its first tokens, up to the cap but at least
+        one. A single prompt is then cut too. If ``reserves`` is True, ``cuts`` must be False.
     reserves : bool
         Whether a request starts only if its memory fits, with that of all running requests, in
         every round until it completes. Then no request is ever preempted.
@@ -90,7 +91,7 @@ class Rule(NamedTuple):
     left: float = 0.0
     skips: int = 0
     token_cap: float = math.inf
-    patience: float = math.inf
+    cuts: bool = False
     reserves: bool = False
     recomputes: bool = False
     fill: float = 0.0
@@ -115,6 +116,9 @@ class Run(NamedTuple):
     done, last, row : int64 array, shape (n,)
         Workspace, for each request: number of output tokens that it has produced, last round in
         which it ran, and row of its latest stretch in ``table``.
+    read, part : int64 array, shape (n,)
+        Workspace, for each request: number of tokens that it has processed in chunks of its present
+        prompt, and number of tokens that it processes if it runs in the next round.
     due, rank, value : float64 array, shape (n,)
         Workspace, for each request: deadline of its last token in seconds, its rank, and its value
         (`Rule.fill`).
@@ -133,6 +137,8 @@ class Run(NamedTuple):
     done: IntArray
     last: IntArray
     row: IntArray
+    read: IntArray
+    part: IntArray
     due: FloatArray
     rank: FloatArray
     value: FloatArray
@@ -142,16 +148,18 @@ class Run(NamedTuple):
 
 @step
 def _tokens(i: int, r: int, run: Run) -> int:
-    """Return the number of tokens that request i processes if it runs in round r + 1.
+    """Return the number of tokens that request i processes before its next output token.
 
-    It is 1 if the request has its KV cache. Otherwise the request processes its prompt, and
-    recomputes the output tokens that it has produced.
+    It is 1 if the request has its KV cache after round r. Otherwise the request processes its
+    prompt, and recomputes the output tokens that it has produced. Chunks processed before count,
+    unless they are lost.
     """
-    done: int = run.done[i]
-    if done > 0 and (run.last[i] == r or not run.rule.recomputes):
+    done, read = run.done[i], run.read[i]
+    is_lost = run.rule.recomputes and run.last[i] != r
+    if done > 0 and read == 0 and not is_lost:
         return 1
-    prompt: int = run.machine.prompt[i]
-    return prompt + done
+    whole: int = run.machine.prompt[i] + done
+    return whole if is_lost else whole - read
 
 
 @step
@@ -175,6 +183,8 @@ def _rank(i: int, r: int, t: float, run: Run) -> float:
             return math.inf
     if rule.reserves and done > 0:
         return RUNNING + float(r + steps)
+    if rule.recomputes and run.read[i] > 0 and run.last[i] == r:
+        return 0.0  # Otherwise its chunks might be lost.
     rank: float = run.key[i]
     if rule.charge > 0:
         held = steps * (machine.held[i] + 0.5 * (done + 1 + output))
@@ -250,54 +260,48 @@ def _exchange(x: int, running: int, room: int, run: Run) -> int:
 
 
 @step
-def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
-    """Choose the requests that run in round r + 1, which begins at time t.
+def _choose(r: int, active: int, run: Run) -> tuple[int, int]:
+    """Choose the requests that run in round r + 1.
 
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
-    chosen if memory, the limits of the rule and the deadlines of those already chosen allow it.
+    chosen if memory and the limits of the rule allow it.
     The chosen requests then come first in `Run.order`. If the rule reserves memory, they are sorted
     by their last rounds. Return their number, and the largest number of rounds in which they run
     before requests are chosen again.
     """
     machine, rule = run.machine, run.rule
-    running = tokens = memory = stored = refused = x = 0
+    running = tokens = memory = refused = x = 0
     cap, has_prompt = rule.token_cap, False
-    span, longest = REVIEW if machine.counts_late else LONGEST, math.inf
+    span = REVIEW if machine.counts_late else LONGEST
     while x < active and refused <= rule.skips:
         i = run.order[x]
         x += 1
         done = run.done[i]
-        own = _tokens(i, r, run)
-        if own > 1 and has_prompt and tokens + own > cap:
+        own = part = _tokens(i, r, run)
+        if own > 1 and tokens + own > cap and (has_prompt or rule.cuts):
             # No further prompt joins this round, so decide again after one round: ``span`` is the
             # largest number of rounds until the next decision.
+            part = max(1, int(cap) - tokens) if rule.cuts and cap > 0 else 0
             cap, span = 0.0, 1
-            continue
-        if own > 1 and running * (machine.seconds[own] - machine.seconds[1]) > rule.stall:
+            if part == 0:
+                continue
+        run.part[i] = part
+        delay = machine.seconds[part] - machine.seconds[1] + machine.d2 * machine.stored[i]
+        if own > 1 and running * delay > rule.stall:
             continue
         held = machine.held[i] + done + 1
-        if not rule.reserves:
-            if rule.fill > 0:
-                run.value[i] = held * run.rank[i] ** -rule.fill
-            wait = LONGEST if memory + held > machine.memory_limit else 0
-        else:
+        if rule.fill > 0:
+            run.value[i] = held * run.rank[i] ** -rule.fill
+        if rule.reserves:
             wait = 0 if run.last[i] == r else _wait(i, running, memory, run)
+        else:
+            wait = LONGEST if memory + held > machine.memory_limit else 0
         if wait > 0:
             span = min(span, wait)
             refused += 1
             if rule.fill > 0:
                 memory -= _exchange(x - 1, running, machine.memory_limit - memory, run)
             continue
-        more = stored + machine.stored[i] + done + 1
-        if machine.seconds[tokens + own] + machine.d2 * more > longest:
-            # A deadline keeps request i out of this round only.
-            span = 1
-            continue
-        if machine.counts_late:
-            # Request i meets its deadline only if its remaining rounds take at most ``allowed``
-            # seconds on average. ``longest`` is the largest duration of this round in seconds.
-            allowed = (run.due[i] - t) / (machine.output[i] - done)
-            longest = min(longest, rule.patience * allowed)
         run.order[x - 1], run.order[running] = run.order[running], i
         if rule.reserves and run.last[i] != r:
             # Request i starts. Move it to its place among the chosen ones, sorted by last rounds.
@@ -305,8 +309,7 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
             _insert(running, i, run)
         running += 1
         memory += held
-        stored = more
-        tokens += own
+        tokens += part
         has_prompt |= own > 1
     if not rule.reserves:
         span = min(span, (machine.memory_limit - memory) // max(1, running) + 1)
@@ -317,6 +320,8 @@ def _choose(r: int, t: float, active: int, run: Run) -> tuple[int, int]:
 def _advance(i: int, r: int, rounds: int, first: float, written: int, run: Run) -> int:
     """Let request i run in the ``rounds`` rounds after round r. Return the number of stretches.
 
+    If its prompt is cut, it only processes a chunk, in a stretch of its own.
+
     The first of these rounds ends at time ``first``, in seconds. If it produces the request's first
     token, the deadline of the last token is updated: it may depend on the time of the first token,
     and becomes -1 if the first token is late. A stretch is a request and consecutive rounds in
@@ -324,20 +329,22 @@ def _advance(i: int, r: int, rounds: int, first: float, written: int, run: Run) 
     number of stretches in the schedule before this call. The result is their number after it.
     """
     machine, done, table = run.machine, run.done[i], run.table
-    if machine.counts_late and done == 0:
+    own, part = _tokens(i, r, run), run.part[i]
+    if machine.counts_late and done == 0 and part == own:
         decoded = (first + machine.decode[i]) * LENIENT
         is_late = first > machine.first_token[i] * LENIENT
         run.due[i] = -1.0 if is_late else min(run.due[i], decoded)
-    if done == 0 or run.last[i] != r:
+    if done == 0 or part < own or run.read[i] > 0 or run.last[i] != r:
         run.row[i] = written
         if written < len(table):
             # Assigning the tuple to ``table[written]`` would take longer to compile.
-            row, own = table[written], _tokens(i, r, run)
-            row[0], row[1], row[2], row[3], row[4], row[5] = i, r + 1, 0, ADVANCES, done, own
+            row, kind = table[written], ADVANCES if part == own else part
+            row[0], row[1], row[2], row[3], row[4], row[5] = i, r + 1, 0, kind, done, own
         written += 1
     if run.row[i] < len(table):
         table[run.row[i], 2] += rounds
-    run.done[i] += rounds
+    run.done[i] += rounds if part == own else 0
+    run.read[i] = 0 if part == own else machine.prompt[i] + done - own + part
     run.last[i] = r + rounds
     return written
 
@@ -354,13 +361,19 @@ def _last(
     their number, and the ends of the first and of the last of these rounds in seconds.
     """
     machine, rounds = run.machine, 1
-    tokens = stored = 0
+    (kernel, square, past), seconds = machine.attention, 0.0
+    tokens = stored = prompts = 0
     for x in range(running):
         i = run.order[x]
-        tokens += _tokens(i, r, run)
-        stored += machine.stored[i] + run.done[i] + 1
+        own, part = _tokens(i, r, run), run.part[i]
+        tokens += part
+        if run.last[i] != r or run.read[i] > 0:
+            prompts += 1
+            seconds += part * (square * part + past * (machine.prompt[i] + run.done[i] - own))
+        stored += machine.stored[i] + run.done[i] + (part == own)
         span = min(span, machine.output[i] - run.done[i])
-    first = t = t + machine.seconds[tokens] + machine.d2 * stored
+    seconds += kernel if 0 < prompts < running else 0.0
+    first = t = t + machine.seconds[tokens] + machine.d2 * stored + seconds
     while rounds < span and t < following:
         rounds += 1
         stored += running
@@ -382,7 +395,7 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
     t = first = total = 0.0
     for x in range(size):
         i = members[x]
-        run.done[i], run.last[i] = 0, -1
+        run.done[i], run.last[i], run.read[i] = 0, -1, 0
         run.due[i] = machine.end[i] * LENIENT
         steps_left += machine.output[i]
         late[i] = 1
@@ -394,7 +407,9 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
             if x < active:
                 i = run.order[x]
                 if x < running:
+                    steps_left += run.done[i]
                     written = _advance(i, r, rounds, first, written, run)
+                    steps_left -= run.done[i]
                 x += 1
                 if run.done[i] == machine.output[i]:
                     late[i] = t > run.due[i]
@@ -419,8 +434,7 @@ def serve(run: Run, members: IntArray, bound: float) -> tuple[float, int]:
                 return (float(position - on_time) if machine.counts_late else total), written
             rounds, t = 0, following
             continue
-        running, span = _choose(r, t, active, run)
+        running, span = _choose(r, active, run)
         rounds, first, end = _last(running, span, r, t, following, run)
         total += active * (end - t)
-        steps_left -= running * rounds
         t = end

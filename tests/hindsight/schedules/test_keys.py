@@ -12,10 +12,10 @@ from hindsight.runtime.clock import never
 from hindsight.schedules.keys import KeySearch
 from hindsight.schedules.preemptive import PreemptiveKeys
 from instances import Instance, MemoryRule, Workload
-from instances.batch_time import BatchTime
+from instances.batch_time import BatchTime, preset
 from instances.problem.schedule import TimedSchedule
 from instances.service_level import ServiceLevel, limits_of
-from online import AffineTime
+from online import AffineTime, simulate
 
 
 def drawn(seed: int, n: int, time: BatchTime) -> Workload:
@@ -58,6 +58,23 @@ def test_annealing_holds_prompts_back_that_would_delay_many() -> None:
     first = keys.cost
     list(keys.anneal(lambda: keys.cycle > 1))
     assert keys.cost < 0.9 * first
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-70b-h200-tp4-vllm", "llama-2-70b-a100-tp2"])
+def test_the_first_schedule_is_better_than_an_engine_that_cuts_prompts(name: str) -> None:
+    """Whole prompts alone, or attention left out, make it worse than the engine."""
+    rng, model = np.random.default_rng(1), preset(name)
+    prompts = np.clip(rng.lognormal(6.5, 1.2, 100), 1, 8192).astype(int)
+    arrivals = np.cumsum([model.batch_time.at(one) for one in prompts.tolist()]) * 1.2
+    machine = {"memory_limit": model.memory_limit, "batch_time": model.batch_time}
+    workload = Workload(arrivals, prompts, rng.integers(20, 200, 100), **machine)
+    engine = simulate(workload, "vllm(order=shortest-job, max_num_batched_tokens=512)")
+    keys = KeySearch(workload, 0)
+    keys.open(never)
+    found = keys.schedule()
+    assert found.is_feasible
+    assert keys.cost == pytest.approx(found.total_latency)
+    assert found.total_latency < engine.total_latency
 
 
 @pytest.mark.parametrize(("memory_limit", "together"), [(10, True), (9, False)])

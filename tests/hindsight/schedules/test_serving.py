@@ -6,15 +6,28 @@ import math
 
 import numpy as np
 import pytest
+from enumeration import Work
+from tiny_problems import seconds_of
 
 from hindsight.schedules.machines import Machine, machine_of
 from hindsight.schedules.serving import Rule, Run, serve
 from instances import SecondsSchedule, Workload
 from instances.batch_time.seconds_schedule import COLUMNS
 from instances.service_level import Limits
-from online import AffineTime
+from online import AffineTime, TiledTime
 
-TIME = AffineTime(0.5, 0.0625, 0.015625)
+TIMES = (
+    AffineTime(0.5, 0.0625, 0.015625),
+    TiledTime(
+        (2, 8, 40),
+        (0.5, 0.625, 4.5),
+        2,
+        kernel=0.0625,
+        kv_token=0.015625,
+        prompt_square=0.0078125,
+        prompt_past=0.00390625,
+    ),
+)
 RULE = Rule()
 
 
@@ -24,7 +37,7 @@ def drawn(seed: int) -> Workload:
     s, o = rng.integers(1, 20, n), rng.integers(1, 20, n)
     limit = int((s + o).max()) + int(rng.integers(0, 60))
     a = np.sort(rng.integers(0, 8 * n, n)) / 8
-    return Workload(a, s, o, memory_limit=limit, batch_time=TIME)
+    return Workload(a, s, o, memory_limit=limit, batch_time=TIMES[seed % 2])
 
 
 def served(
@@ -32,7 +45,7 @@ def served(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the cost, who is late, and the stretches."""
     n = len(key)
-    space = *np.full((4, n), -7), *np.full((3, n), np.nan)
+    space = *np.full((6, n), -7), *np.full((3, n), np.nan)
     late = np.full(n, -7)
     run = Run(machine, rule, key, *space, late, np.empty((0, len(COLUMNS)), np.int64))
     table = np.empty((serve(run, own, bound)[1], len(COLUMNS)), np.int64)
@@ -46,6 +59,9 @@ class Plain:
     def __init__(self, workload: Workload, key: np.ndarray, rule: Rule) -> None:
         self.workload, self.key, self.rule = workload, key, rule
         self.rounds: dict[int, list[int]] = {i: [] for i in range(len(key))}
+        self.ran: dict[int, list[int]] = {i: [] for i in range(len(key))}
+        self.read, self.part = [0] * len(key), [0] * len(key)
+        self.seconds = seconds_of(workload.batch_time)
         self.s, self.o = workload.prompt_lengths.tolist(), workload.output_lengths.tolist()
         self.charges = machine_of(workload, None, recomputes=rule.recomputes).charges
         self.r = 0
@@ -57,14 +73,19 @@ class Plain:
         """Return what a request holds in the next round."""
         return self.s[i] + len(self.rounds[i]) + 1
 
+    def stays(self, i: int) -> bool:
+        return bool(self.ran[i]) and self.ran[i][-1] == self.r
+
     def tokens(self, i: int) -> int:
-        done = len(self.rounds[i])
-        stays = done > 0 and self.rounds[i][-1] == self.r
-        return 1 if stays or (done > 0 and not self.rule.recomputes) else self.s[i] + done
+        done, is_kept = len(self.rounds[i]), self.stays(i) or not self.rule.recomputes
+        is_read = is_kept and done > 0 and self.read[i] == 0
+        return 1 if is_read else self.s[i] + done - (self.read[i] if is_kept else 0)
 
     def rank(self, i: int) -> tuple[float, float]:
         if self.rule.reserves and self.rounds[i]:
             return 0, self.left(i)
+        if self.rule.recomputes and self.stays(i) and self.read[i] > 0:
+            return 1, 0.0
         charge = self.rule.token * self.charges[0] * (self.tokens(i) + self.left(i) - 1)
         charge += self.charges[1] * sum(self.held(i) + k for k in range(self.left(i)))
         return 1, self.key[i] * charge**self.rule.charge
@@ -83,29 +104,51 @@ class Plain:
         for i in sorted(present, key=self.rank):
             if refused > self.rule.skips:
                 break
-            own = self.tokens(i)
-            if own > 1 and (self.above or (prompts and tokens + own > self.rule.token_cap)):
+            own = self.part[i] = self.tokens(i)
+            is_last = (prompts or self.rule.cuts) and tokens + own > self.rule.token_cap
+            if own > 1 and self.rule.cuts and is_last and not self.above:
+                self.part[i] = max(1, int(self.rule.token_cap) - tokens)
+            elif own > 1 and (self.above or is_last):
                 self.above += 1
-            elif not self.fits([*chosen, i]):
+                continue
+            self.above += self.part[i] < own
+            if not self.fits([*chosen, i]):
                 refused += 1
                 if self.rule.fill > 0:
                     self.exchange(chosen, i)
             else:
                 chosen.append(i)
-                tokens += own
+                tokens += self.part[i]
                 prompts += own > 1
         return chosen
 
     def exchange(self, chosen: list[int], i: int) -> None:
         """Replace the chosen request of least value by one that does not fit, if memory allows."""
-        value = {j: self.held(j) * self.rank(j)[1] ** -self.rule.fill for j in [*chosen, i]}
+        ranks = {j: max(self.rank(j)[1], 1e-300) for j in [*chosen, i]}
+        value = {j: self.held(j) * ranks[j] ** -self.rule.fill for j in ranks}
         others = [j for j in chosen if value[j] < value[i] and self.fits([*{*chosen} - {j}, i])]
         if others:
             chosen[chosen.index(min(others, key=value.__getitem__))] = i
 
+    def run(self, chosen: list[int]) -> float:
+        """Run a round. Return its seconds."""
+        works = []
+        for i in chosen:
+            own, part, whole = self.tokens(i), self.part[i], self.held(i) - 1
+            is_prompt = not self.stays(i) or self.read[i] > 0
+            works.append(Work(part, whole - own, whole + (part == own), is_prompt))
+        self.r += 1
+        for i, work in zip(chosen, works, strict=True):
+            is_whole = work.before + work.tokens == self.held(i) - 1
+            self.read[i] = 0 if is_whole or not work.is_prompt else work.before + work.tokens
+            self.ran[i].append(self.r)
+            if not self.read[i]:
+                self.rounds[i].append(self.r)
+        return float(self.seconds(works))
+
 
 def plain(workload: Workload, key: np.ndarray, rule: Rule) -> tuple[float, dict[int, list[int]]]:
-    """Return the total latency and the rounds of each request, by the definition of a rule."""
+    """Return the total latency and the rounds in which each request runs, by the definition."""
     a, machine, t, total = workload.arrival_times, Plain(workload, key, rule), 0.0, 0.0
     chosen, seen = list[int](), list[int]()
     while any(machine.left(i) for i in machine.rounds):
@@ -117,16 +160,14 @@ def plain(workload: Workload, key: np.ndarray, rule: Rule) -> tuple[float, dict[
         stays = rule.fill > 0 and present == seen and not machine.above and machine.fits(chosen)
         if not stays:
             chosen, seen = machine.choice(present), present
-        t += 0.5 + 0.0625 * sum(map(machine.tokens, chosen))
-        t += 0.015625 * sum(map(machine.held, chosen))
-        machine.r += 1
-        for i in chosen:
-            machine.rounds[i].append(machine.r)
-            total += 0.0 if machine.left(i) else t - float(a[i])
-    return total, machine.rounds
+        for i in chosen if stays else ():
+            machine.part[i] = machine.tokens(i)
+        t += machine.run(chosen)
+        total += sum(t - float(a[i]) for i in chosen if not machine.left(i))
+    return total, machine.ran
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(120))
 def test_a_run_is_that_of_a_machine_which_decides_every_round(seed: int) -> None:
     workload, rng = drawn(seed), np.random.default_rng(seed)
     n = len(workload)
@@ -138,7 +179,8 @@ def test_a_run_is_that_of_a_machine_which_decides_every_round(seed: int) -> None
         recomputes=bool(rng.integers(2)),
         token=float(rng.choice([1.0, 4.0])),
     )
-    rule = rule._replace(fill=0.0 if rule.reserves else float(rng.choice([0.0, 0.1, 0.5])))
+    fill = 0.0 if rule.reserves else float(rng.choice([0.0, 0.1, 0.5]))
+    rule = rule._replace(fill=fill, cuts=bool(rng.integers(2)) and not rule.reserves)
     key = np.exp(rng.normal(size=n))
     machine = machine_of(workload, None, recomputes=rule.recomputes)
     cost, late, table = served(machine, np.arange(n), key, rule)
@@ -165,9 +207,8 @@ def test_late_requests_are_those_of_the_schedule_and_of_those_left_out(seed: int
     workload, rng = drawn(100 + seed), np.random.default_rng(seed)
     n = len(workload)
     limits = Limits(*(np.where(rng.random(n) < 0.3, np.inf, rng.uniform(1, 30, n)) for _ in "abc"))
-    rule = RULE._replace(
-        left=float(rng.choice([-1, 0])), skips=n, patience=float(rng.choice([2, np.inf]))
-    )
+    left, cap = float(rng.choice([-1, 0])), float(rng.choice([4, 30, np.inf]))
+    rule = RULE._replace(left=left, skips=n, token_cap=cap, cuts=bool(rng.integers(2)))
     machine = machine_of(workload, limits, recomputes=False)
     own = np.flatnonzero(rng.random(n) < 0.8)
     cost, late, _ = served(machine, own, np.ones(n), rule)
