@@ -84,7 +84,7 @@ class Block(NamedTuple):
 
     ``own`` is its least duration, in units. ``work`` and ``share`` are w and d0 kv / M of its first
     step, in seconds. ``more_work`` and ``more_share`` are the sums over its steps of what they have
-    more than the first one.
+    more than the first one. ``floor`` is the least share of its length that is not d0.
     """
 
     own: int
@@ -93,6 +93,7 @@ class Block(NamedTuple):
     share: float
     more_work: float
     more_share: float
+    floor: float
 
 
 class Case(NamedTuple):
@@ -152,18 +153,20 @@ def least_cost(
 
 def _blocks(grid: Grid, prompt: int, output: int) -> Iterator[Block]:
     """Cut the steps of a request into blocks, in which its tokens grow by at most a half."""
-    (d0, d1, d2), done = grid.minorant, 0
+    (d0, d1, d2, least), done = grid.minorant, 0
     while done < output:
         steps = 1 if not done else min(max(1, (prompt + done) // 2), grid.size, output - done)
         processed = prompt if not done else 1
         later = Fraction(steps * (steps - 1), 2)
-        own = steps * (d0 + d1 * processed + d2 * (prompt + done + 1)) + d2 * later
+        length = max(d0 + d1 * processed, least)
+        own = steps * (length + d2 * (prompt + done + 1)) + d2 * later
         # A prompt may come in chunks, which hold no more than they process.
         held = prompt if not done and prompt > 1 else prompt + done + 1
         first = d1 * processed + d2 * held, d0 * held / grid.memory
         rest = later * d2, later * d0 / grid.memory
         most = Fraction(COEFFICIENT)
-        numbers = [float(min(one, most)) for one in (*first, *rest)]
+        floor = 1 - d0 / (length + d2 * held)
+        numbers = [float(min(one, most)) for one in (*first, *rest, floor)]
         yield Block(int(own / Fraction(grid.step) * 2**BITS), steps, *numbers)
         done += steps
 
@@ -186,10 +189,9 @@ def _case(
     """
     flat, dear = prices
     d0 = float(grid.minorant.d0)
-    floor = block.work / (d0 + block.work)
     # At most ``most``, no tangent exceeds PAYMENT.
     most = PAYMENT / 2**BITS / (block.steps / grid.step + len(cell) / (d0 + block.work))
-    most = min(float((flat + dear * (max(floor, SLACKEST) ** -2 - 1)).max()), most)
+    most = min(float((flat + dear * (max(block.floor, SLACKEST) ** -2 - 1)).max()), most)
     lowest = min(float(flat.min()), most)
     least = max(lowest, most / FLATTEST)
     number = math.log(most / least) / math.log(RATIO) if 0 < least < most else 0
@@ -199,7 +201,7 @@ def _case(
     grid.spend(limits.CALL + 40 * slope.size * flat.size)
     rest = slope - flat + dear
     ratio = np.divide(dear, rest, out=np.ones_like(rest), where=rest > dear)
-    slack = np.maximum(np.sqrt(ratio), floor)
+    slack = np.maximum(np.sqrt(ratio), block.floor)
     share = np.divide(dear, slack, out=np.zeros_like(rest), where=slack > 0)
     density = np.maximum((1 - slack) * (rest - share), 0) + SAFE * slope
     density[flat >= 2 * slope] = 0

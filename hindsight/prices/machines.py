@@ -131,14 +131,14 @@ def _jobs(workload: Workload, minorant: AffineMinorant) -> tuple[list[_Job], int
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
     exact = [*minorant, overhead]
     unit = math.lcm(*(one.denominator for one in (*exact, *releases)))
-    d0, d1, d2, e = (int(one * unit) for one in exact)
+    d0, d1, d2, least, e = (int(one * unit) for one in exact)
     jobs = []
     lengths = workload.prompt_lengths.tolist(), workload.output_lengths.tolist()
     for release, s, o in zip(releases, *lengths, strict=True):
         own = seconds = moment = 0
         for k in range(o, 0, -1):
             processed = d1 * (s if k == 1 else 1)
-            length = d0 + processed + d2 * (s + k)
+            length = max(d0 + processed, least) + d2 * (s + k)
             charge = processed + e * (s + k)
             moment += charge * (2 * own + length)
             own += length

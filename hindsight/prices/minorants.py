@@ -6,6 +6,8 @@ import itertools
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
 from instances import InvalidTypeError
 from instances.arrays import FloatArray, IntArray
 from instances.batch_time import TiledTime
@@ -14,7 +16,7 @@ from instances.validation import decimal
 
 
 class AffineMinorant(NamedTuple):
-    """Lower bound d0 + d1 * (tokens processed) + d2 * (KV tokens of the batch) on a round's length.
+    """Lower bound max(d0 + d1 * (tokens processed), least) + d2 * (KV tokens) on a round's length.
 
     The batch is the set of requests that emit a token or process a chunk of their prompt in the
     round. Requests that only hold tokens in memory are not counted, although they may make the
@@ -28,11 +30,14 @@ class AffineMinorant(NamedTuple):
         Seconds per processed token, >= 0.
     d2 : Fraction
         Seconds per KV token of the batch, >= 0.
+    least : Fraction, default 0
+        Least seconds of a round without those of its KV tokens, >= 0.
     """
 
     d0: Fraction
     d1: Fraction
     d2: Fraction
+    least: Fraction = Fraction(0)
 
     def __str__(self) -> str:
         return f"{float(self.d0):.6g} + {float(self.d1):.6g} tokens + {float(self.d2):.6g} resident"
@@ -44,6 +49,7 @@ def own_seconds(
     overhead: float,
     token: float,
     held: float,
+    least: float = 0.0,
 ) -> FloatArray:
     """Return the seconds that each request takes from its first to its last round if it runs alone.
 
@@ -53,7 +59,8 @@ def own_seconds(
     round. ``prompt`` and ``output`` have s and o of each request, shape (n,).
     """
     volume = output * prompt + output * (output + 1) / 2
-    return output * overhead + token * (prompt + output - 1) + held * volume
+    rounds = np.maximum(overhead + token * prompt, least)
+    return rounds + (output - 1) * max(overhead + token, least) + held * volume
 
 
 def _lower_hull(points: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
@@ -76,11 +83,12 @@ def _below(points: list[tuple[Fraction, Fraction]], d2: Fraction) -> list[Affine
     The first line is the horizontal one through the lowest point. The others are the lines with
     d0 > 0 and d1 > 0 along edges of the lower convex hull of the points.
     """
-    found = [AffineMinorant(min(y for _, y in points), Fraction(0), d2)]
+    least = min(y for _, y in points)
+    found = [AffineMinorant(least, Fraction(0), d2)]
     for (x0, y0), (x1, y1) in itertools.pairwise(_lower_hull(points)):
         slope = (y1 - y0) / (x1 - x0)
         if slope > 0 and y0 > slope * x0:
-            found.append(AffineMinorant(y0 - slope * x0, slope, d2))
+            found.append(AffineMinorant(y0 - slope * x0, slope, d2, least))
     return found
 
 

@@ -92,12 +92,15 @@ class _Block(NamedTuple):
         work. The step processes tok tokens. In the block the request holds kv tokens on average.
     rest : float
         Least duration of all steps of the request after the block, in seconds.
+    shortest : float
+        Least length of a step, in seconds.
     """
 
     size: float
     work: float
     shared: float
     rest: float
+    shortest: float
 
 
 class _Run(NamedTuple):
@@ -149,14 +152,15 @@ def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
     Block 0 is the first step, which processes the prompt. The other blocks have about equally many
     steps.
     """
-    M, d0, d1, d2 = model.machine
+    M, d0, d1, d2, least = model.machine
     parts = max(1, _blocks_after_first(output, model))
     first = 0 if g == 0 else 1 + (output - 1) * (g - 1) // parts
     last = 1 if g == 0 else 1 + (output - 1) * g // parts
     kv = prompt + (first + last + 1) * 0.5
-    work = d1 * (prompt if g == 0 else 1.0) + d2 * kv
-    rest = (output - last) * (d0 + d1 + d2 * (prompt + (last + output + 1) * 0.5))
-    return _Block(float(last - first), work, work + d0 * kv / M, rest)
+    tokens = d1 * (prompt if g == 0 else 1.0)
+    work, shortest = tokens + d2 * kv, max(d0 + tokens, least) + d2 * kv
+    rest = (output - last) * (max(d0 + d1, least) + d2 * (prompt + (last + output + 1) * 0.5))
+    return _Block(float(last - first), work, work + d0 * kv / M, rest, shortest)
 
 
 @step
@@ -169,7 +173,7 @@ def _fill_classes(block: _Block, model: Model, classes: FloatArray) -> int:
     replaces D. Classes ascend in D. Return the last class whose D is too short, or 0: shorter
     classes have the same numbers and need not be considered.
     """
-    first, shortest = 0, model.machine.d0 + block.work
+    first, shortest = 0, block.shortest
     for j in range(model.lengths.size):
         length = max(model.lengths[j], shortest)
         classes[0, j] = length * block.size / model.step
@@ -283,7 +287,7 @@ def _fill_starts(prompt: int, output: int, allowance: float, model: Model, start
         rest = lasts = 0.0
         if g < count:
             block = _block(g, prompt, output, model)
-            lasts, rest = block.size * (model.machine.d0 + block.work), block.rest
+            lasts, rest = block.size * block.shortest, block.rest
         starts[g, 0] = earliest
         starts[g, 1] = max(int((allowance - rest - lasts) / model.step) + 2, earliest + 1)
         earliest = min(int(earliest + lasts / model.step), int(allowance / model.step) + 1)

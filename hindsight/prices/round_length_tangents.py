@@ -8,8 +8,8 @@ the work of step j.
 of length D makes 1 / D of a step per second. With share_j = d0 kv_j / M and c_j = alpha share_j +
 (alpha + eta) w_j + mu_i, step j at x steps per second pays c_j x + beta w_j x / (1 - d0 x) per
 second. Let phi*(lambda) be the largest of lambda x less what step 1 pays per second at rate x, over
-x between 0 and 1 / (d0 + w_1). Let alpha', pi' be the least alpha and the least pi = alpha + beta +
-eta between t and t + E. For every lambda the steps pay at least
+x between 0 and 1 / (least length of step 1). Let alpha', pi' be the least alpha and the least pi =
+alpha + beta + eta between t and t + E. For every lambda the steps pay at least
 
     lambda b + alpha' sum_j (share_j - share_1) + pi' sum_j (w_j - w_1) - integral of phi*(lambda)
 
@@ -26,8 +26,9 @@ b c, since c_j and w_j do not fall and 1 - d0 x <= 1.
 (3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
 share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
 (s D) of it per second and pays c x + beta w x D / (D - d0) or more, where mu_i / D >= mu_i x and
-D <= 1 / x, as q <= s. And x is at most 1 / (d0 + w), which one round reaches. [] Chunks last longer
-in all, so its own time is that of one round.
+D <= 1 / x, as q <= s. And x is at most 1 / (length of one round with the whole prompt), as a chunk
+takes at least its share q / s of that length. [] Chunks last longer in all, so the own time of the
+prompt is that of one round.
 """
 
 from __future__ import annotations
@@ -51,17 +52,18 @@ So the request's memory grows by at most a half within a block (run of consecuti
 
 
 class Machine(NamedTuple):
-    """Memory limit M in tokens, and the lower bound d0 + d1 tok + d2 kv on a round's length in s.
+    """Memory limit M in tokens, and the lower bounds on a round's length.
 
-    Here tok is the number of tokens that the round processes, and kv the number of tokens in
-    memory. The fields d0, d1 and d2 are in seconds: per round, per processed token and per token in
-    memory.
+    A round lasts d0 + d1 tok + d2 kv seconds or more, and ``least`` + d2 kv seconds or more. Here
+    tok is the number of tokens that the round processes, and kv the number of tokens in memory. The
+    fields are in seconds: d1 per processed token, d2 per token in memory, the others per round.
     """
 
     memory: float
     d0: float
     d1: float
     d2: float
+    least: float
 
 
 class Grid(NamedTuple):
@@ -132,6 +134,8 @@ class Block(NamedTuple):
         Sum over the steps j of share_j - share_1, and sum of w_j - w_1, in seconds.
     own : float
         Least duration of the block, in seconds.
+    floor : float
+        Least share of the first step's length that is not the overhead d0.
     """
 
     steps: int
@@ -140,6 +144,7 @@ class Block(NamedTuple):
     more_share: float
     more_work: float
     own: float
+    floor: float
 
 
 class Place(NamedTuple):
@@ -211,18 +216,21 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
     itself. Later blocks have up to ``tables.size`` steps. See parts (1) and (3) of the proof at the
     head of this module.
     """
-    M, d0, d1, d2 = tables.machine
+    M, d0, d1, d2, least = tables.machine
     if done == 0 and prompt > 1:
-        own = d0 + d1 * prompt + d2 * (prompt + 1.0)
-        return Block(1, d0 * prompt / M, (d1 + d2) * prompt, 0.0, 0.0, own)
+        work = (d1 + d2) * prompt
+        beyond = work + max(least - d0 - d1 * prompt, 0.0)
+        share, floor = d0 * prompt / M, beyond / (d0 + beyond)
+        return Block(1, share, work, 0.0, 0.0, d0 + beyond + d2, floor)
     steps = 1
     if done > 0:
         steps = min(max(1, (prompt + done) // GROWTH), tables.size, output - done)
     kv = prompt + done + 1.0
     work = d1 * (prompt if done == 0 else 1.0) + d2 * kv
     more = 0.5 * steps * (steps - 1)
-    own = steps * (d0 + work) + d2 * more
-    return Block(steps, d0 * kv / M, work, d0 / M * more, d2 * more, own)
+    beyond = work + max(least - d0 - d1, 0.0)
+    own, floor = steps * (d0 + beyond) + d2 * more, beyond / (d0 + beyond)
+    return Block(steps, d0 * kv / M, work, d0 / M * more, d2 * more, own, floor)
 
 
 @inner
@@ -249,7 +257,7 @@ def choose_slopes(block: Block, place: Place, tables: Tables, tangents: Tangents
     The first one is the least price of a step, whose tangent is part (2) of the proof.
     """
     d0 = tables.machine.d0
-    floor = max(block.work / (d0 + block.work), SLACKEST)
+    floor = max(block.floor, SLACKEST)
     lowest, most = math.inf, 0.0
     for c in range(place.cells):
         lowest = min(lowest, tangents.flat[c])
@@ -280,7 +288,7 @@ def fill_tangent(
 
     At rate x, a step pays ``linear`` x + ``dear`` x / (1 - d0 x) per second, where ``linear`` is
     ``flat`` - ``dear``. So lambda x less this payment is largest where 1 - d0 x is the root of
-    ``dear`` / (lambda - ``linear``), or at the largest rate, 1 / (d0 + w).
+    ``dear`` / (lambda - ``linear``), or at the largest rate.
     """
     if tangents.constant[index] >= 0:
         return
@@ -292,7 +300,7 @@ def fill_tangent(
         density = 0.0
         if flat < slope:
             rest = slope - flat + dear
-            slack = max(math.sqrt(dear / rest), block.work / (d0 + block.work))
+            slack = max(math.sqrt(dear / rest), block.floor)
             density = (1.0 - slack) * (rest - dear / slack if slack > 0.0 else rest)
         more = growth(max(density, 0.0), slope, per_step) if flat < 2.0 * slope else 0
         # Phi is continuous at the start of the cell.

@@ -1,8 +1,8 @@
 r"""Lower bounds on total latency in seconds, by prices of machine time that use round lengths.
 
 **Statement.** A round that processes tok tokens and holds kv tokens in memory lasts at least d0 +
-d1 tok + d2 kv seconds (an affine lower bound on its length, the *minorant*). M is the memory limit
-in tokens, a_i the arrival and C_i the completion of request i. Let alpha(t), beta(t), eta(t) >= 0
+d1 tok + d2 kv seconds, and least + d2 kv seconds (the *minorant*). M is the memory limit in tokens,
+a_i the arrival and C_i the completion of request i. Let alpha(t), beta(t), eta(t) >= 0
 be prices of a second of machine time, and let mu_i(t) >= 0 be a payment of request i for each round
 that it takes part in, with sum_i mu_i(t) <= d0 eta(t). A request that advances in a round of length
 D, with tok tokens processed and kv = s + k held (s of its prompt and k of its output), pays for
@@ -213,7 +213,7 @@ class PricedValues:
         deadlines: Deadlines | None = None,
     ) -> None:
         workload = relaxed(workload)
-        d0, d1, d2 = map(float, minorant)
+        d0, d1, d2, least = map(float, minorant)
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
         attendance, shares = prices.participation
         _, cell, place = shares.places()
@@ -226,12 +226,12 @@ class PricedValues:
         share = np.column_stack([shares.first, shares.after, place])
         self._requests = Requests(a, s, self._deadlines.output, share)
         self._tables = Tables(
-            Machine(float(workload.memory_limit), d0, d1, d2),
+            Machine(float(workload.memory_limit), d0, d1, d2, least),
             Grid(step, round(prices.cell / step), price, alpha, beta, levy),
             size,
             np.zeros(1, dtype=np.int64),
         )
-        self.own = own_seconds(s, o, d0, d1, d2)
+        self.own = own_seconds(s, o, d0, d1, d2, least)
         self.integral = workload.replicas * prices.integral
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:

@@ -74,7 +74,7 @@ TURNS = 120
 """A price ascent ends at the latest after this many passes over all requests without halving its
 price cells (intervals of constant price). With a time limit, 4 times as many passes are allowed."""
 
-PROBE_TURNS = 3
+PROBE_TURNS = 12
 """Number of steps of price ascent that are tried with each minorant (affine lower bound on batch
 time). The ascent continues only with the minorant whose lower bound on the cost is then largest."""
 
@@ -290,8 +290,7 @@ class _Search:
         """
         interval, workload, stop = self._interval, self._workload, self._schedules.must_stop
         whole = interval.schedule if self._limits is None else _opened(workload, stop)
-        begun = [self._begin_ascent(one, whole) for one in self._minorants]
-        ascents = [one for one in begun if one is not None]
+        ascents = [one for by in self._minorants if (one := self._begin_ascent(by, whole))]
         # Try all minorants (affine lower bounds on the batch time). The one with the best lower
         # bound on the cost without prices may not be the best one with prices.
         for one in ascents:

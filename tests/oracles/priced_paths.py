@@ -20,7 +20,7 @@ class Request(NamedTuple):
     prompt: int
     output: int
     memory: int
-    minorant: tuple[float, float, float]
+    minorant: tuple[float, ...]
     cell: float
     prices: Any
 
@@ -33,7 +33,7 @@ def least_cost(
     Rounds begin and end at multiples of ``step`` after the arrival, the last ``until`` seconds
     after it.
     """
-    d0, d1, d2 = one.minorant
+    d0, d1, d2, least = one.minorant
     times = np.arange(round(until / step) + 1) * step
     edges = np.arange(one.prices.shape[1] + 1) * one.cell
     sums = np.pad(np.cumsum(one.prices, axis=1), ((0, 0), (1, 0))) * one.cell
@@ -48,7 +48,8 @@ def least_cost(
         work = d1 * tokens + d2 * held
         paid = alpha * (d0 * held / one.memory) + (price - beta) * work + levy
         before = np.full(len(times), math.inf)
-        for lasts in range(math.ceil((d0 + work) / step - 1e-9), len(times)):
+        shortest = max(d0 + d1 * tokens, least) + d2 * held
+        for lasts in range(math.ceil(shortest / step - 1e-9), len(times)):
             seconds, count = lasts * step, len(times) - lasts
             total = (paid[lasts:] - paid[:count]) / seconds + cost[lasts:]
             if work:

@@ -92,6 +92,7 @@ def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) ->
         assert minorant.d0 > 0
         assert minorant.d1 >= 0
         assert minorant.d2 == Fraction(time.kv_token)
+        assert minorant.least == (min(table) if minorant.d1 else 0)
         assert all(low <= high for low, high in zip(line, table, strict=True))
         # None could be higher: each touches the table.
         assert any(low == high for low, high in zip(line, table, strict=True))

@@ -33,7 +33,9 @@ def drawn(seed: int) -> Drawn:
     """A request with its value by the compiled loops."""
     rng = np.random.default_rng([37, seed])
     # No duration is a multiple of a grid step, which floats would round down to the one before.
-    minorant = AffineMinorant(*(one * Fraction(4099, 4096) for one in drawn_minorant(rng)))
+    least = Fraction(int(np.random.default_rng([38, seed]).integers(0, 12)), 16)
+    coefficients = drawn_minorant(rng)._replace(least=least)
+    minorant = AffineMinorant(*(one * Fraction(4099, 4096) for one in coefficients))
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
     arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
     limit = s + o + int(rng.integers(0, 60))
