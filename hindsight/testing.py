@@ -191,8 +191,9 @@ def check_bound(
         )
     n = len(cases)
     verdict = Verdict("valid", "is exact and exceeds no optimum", n, len(failing), reason, lines)
-    note = f"it reaches the optimum on {tight} of {n} instances"
-    return CheckReport(own.label, (verdict,), (note,))
+    return CheckReport(
+        own.label, (verdict,), (f"it reaches the optimum on {tight} of {n} instances",)
+    )
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:

@@ -153,20 +153,19 @@ def least_cost(
 
 def _blocks(grid: Grid, prompt: int, output: int) -> Iterator[Block]:
     """Cut the steps of a request into blocks, in which its tokens grow by at most a half."""
-    (d0, d1, d2, least), done = grid.minorant, 0
+    (d0, d1, d2, least, square), done = grid.minorant, 0
     while done < output:
         steps = 1 if not done else min(max(1, (prompt + done) // 2), grid.size, output - done)
-        processed = prompt if not done else 1
+        processed = d1 * prompt + square * prompt**2 if not done else d1
         later = Fraction(steps * (steps - 1), 2)
-        length = max(d0 + d1 * processed, least)
+        length = max(d0 + processed, least)
         own = steps * (length + d2 * (prompt + done + 1)) + d2 * later
         # A prompt may come in chunks, which hold no more than they process.
         held = prompt if not done and prompt > 1 else prompt + done + 1
-        first = d1 * processed + d2 * held, d0 * held / grid.memory
+        first = processed + d2 * held, d0 * held / grid.memory
         rest = later * d2, later * d0 / grid.memory
         most = Fraction(COEFFICIENT)
-        floor = 1 - d0 / (length + d2 * held)
-        numbers = [float(min(one, most)) for one in (*first, *rest, floor)]
+        numbers = [float(min(one, most)) for one in (*first, *rest, 1 - d0 / (length + d2 * held))]
         yield Block(int(own / Fraction(grid.step) * 2**BITS), steps, *numbers)
         done += steps
 

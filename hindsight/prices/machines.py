@@ -35,6 +35,10 @@ which i takes p_i = d1 (s + o - 1) + e sum_k (s + k) seconds, none before a_i, a
 So the total is at least that of shortest remaining processing time first, which is least (Schrage,
 1968).
 
+**Least length and attention.** If rounds last least + d2 (KV tokens of the batch) or more too, so
+do i's own rounds. If prompt tokens y to y + q take d1 q + c ((y + q)^2 - y^2), this number replaces
+d1 q: sums over chunks are those of the whole prompt.
+
 **Mean busy times.** Let B_i be the mean time of i's charges. The sum of the B_i on one machine is
 least when the job of smallest p_i is served at any time, preempting (Goemans, 1997: exchange two
 pieces; serving j for i over a moment changes the sum by 1/p_j against 1/p_i). And C_i - B_i is at
@@ -52,7 +56,8 @@ Earlier chunks come closer to the end, as L1 + L2 >= L. The charges of the two g
 where the sum before is least at the least L1 and L2. At these, L2 - L = -d1 c1 and L1 + L2 - L =
 d0, so that
 before - after = d1 c1 (L2 + d0 - d1 c2 - e (s + 1)) = d1 c1 (2 d0 - d0 (s + 1) / M), which is not
-negative as s + 1 <= M. Repeat until one chunk is left. []
+negative as s + 1 <= M. With a least length, L1 and L2 are as large or larger. If it is L, it is L1
+and L2 too, and before - after = d1 c1 (L1 + L2). Repeat until one chunk is left. []
 
 So the total is at least sum_i (m_i - a_i) plus the least sum of the B_i.
 
@@ -131,18 +136,17 @@ def _jobs(workload: Workload, minorant: AffineMinorant) -> tuple[list[_Job], int
     overhead = minorant.d2 + minorant.d0 / workload.memory_limit
     exact = [*minorant, overhead]
     unit = math.lcm(*(one.denominator for one in (*exact, *releases)))
-    d0, d1, d2, least, e = (int(one * unit) for one in exact)
+    d0, d1, d2, least, square, e = (int(one * unit) for one in exact)
     jobs = []
     lengths = workload.prompt_lengths.tolist(), workload.output_lengths.tolist()
     for release, s, o in zip(releases, *lengths, strict=True):
         own = seconds = moment = 0
         for k in range(o, 0, -1):
-            processed = d1 * (s if k == 1 else 1)
+            processed = d1 * s + square * s**2 if k == 1 else d1
             length = max(d0 + processed, least) + d2 * (s + k)
             charge = processed + e * (s + k)
             moment += charge * (2 * own + length)
-            own += length
-            seconds += charge
+            own, seconds = own + length, seconds + charge
         jobs.append(_Job(int(release * unit) * K, own * K, seconds, moment * K))
     return jobs, unit * K
 

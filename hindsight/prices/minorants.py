@@ -18,6 +18,9 @@ from instances.validation import decimal
 class AffineMinorant(NamedTuple):
     """Lower bound max(d0 + d1 * (tokens processed), least) + d2 * (KV tokens) on a round's length.
 
+    In a round that processes tokens x + 1 to y of a prompt, ``square`` * (y^2 - x^2) is added to d1
+    * (tokens processed), for each such request.
+
     The batch is the set of requests that emit a token or process a chunk of their prompt in the
     round. Requests that only hold tokens in memory are not counted, although they may make the
     round longer. The coefficients are exact fractions.
@@ -32,12 +35,15 @@ class AffineMinorant(NamedTuple):
         Seconds per KV token of the batch, >= 0.
     least : Fraction, default 0
         Least seconds of a round without those of its KV tokens, >= 0.
+    square : Fraction, default 0
+        Seconds of attention for the square of a prompt length, >= 0.
     """
 
     d0: Fraction
     d1: Fraction
     d2: Fraction
     least: Fraction = Fraction(0)
+    square: Fraction = Fraction(0)
 
     def __str__(self) -> str:
         return f"{float(self.d0):.6g} + {float(self.d1):.6g} tokens + {float(self.d2):.6g} resident"
@@ -50,16 +56,18 @@ def own_seconds(
     token: float,
     held: float,
     least: float = 0.0,
+    square: float = 0.0,
 ) -> FloatArray:
     """Return the seconds that each request takes from its first to its last round if it runs alone.
 
     A round lasts ``overhead`` + ``token`` * (tokens processed) + ``held`` * (KV tokens held)
-    seconds. A request of prompt length s and output length o runs for o rounds. In round k it holds
-    s + k tokens. It processes the s tokens of its prompt in round 1, and one token in every other
-    round. ``prompt`` and ``output`` have s and o of each request, shape (n,).
+    seconds, with ``least`` and ``square`` as in `AffineMinorant`. A request of prompt length s and
+    output length o runs for o rounds. In round k it holds s + k tokens. It processes the s tokens
+    of its prompt in round 1, and one token in every other round. ``prompt`` and ``output`` have s
+    and o of each request, shape (n,).
     """
     volume = output * prompt + output * (output + 1) / 2
-    rounds = np.maximum(overhead + token * prompt, least)
+    rounds = np.maximum(overhead + token * prompt + square * prompt**2, least)
     return rounds + (output - 1) * max(overhead + token, least) + held * volume
 
 
@@ -102,7 +110,8 @@ def _tiled(time: TiledTime, memory_limit: int) -> list[AffineMinorant]:
         for place in sorted(places)
         if place <= whole or whole < memory_limit
     ]
-    return _below(points, decimal(time.kv_token))
+    square = min(decimal(time.prompt_square), decimal(time.prompt_past) / 2)
+    return [one._replace(square=square) for one in _below(points, decimal(time.kv_token))]
 
 
 def is_known(batch_time: object) -> bool:
@@ -129,14 +138,16 @@ def affine_minorants(batch_time: object, memory_limit: int) -> tuple[AffineMinor
     - `TiledTime`: a table of seconds by processed tokens x, rounded up to whole tiles, plus
       attention. Attention takes at least the sum of two times. One is ``kernel`` seconds, which are
       added if some request decodes, and again if some request processes its prompt. The other is a
-      time per KV token of the batch, which becomes d2. Terms for squares and products of prompt
-      lengths are >= 0 and are left out. So d0 + d1 x must lie below kernel + table, a function of
-      x. This function is constant in each tile, and d0 + d1 x does not fall as x grows. So it
-      suffices that d0 + d1 x lies below at the largest x <= M of each tile. At these x the table is
-      linear between its entries. So it suffices to look at the entries, at the ends of the first
-      and of the last whole tile, and at M. The lines returned are the edges of the lower convex
-      hull of these points, and the constant of the lowest point. Edges with d0 <= 0 are left out,
-      because the bounds divide by d0.
+      time per KV token of the batch, which becomes d2. A request that processes q tokens of its
+      prompt after y others also takes ``prompt_square`` q^2 + ``prompt_past`` q y seconds. With c,
+      the smaller one of ``prompt_square`` and ``prompt_past`` / 2, this is c ((y + q)^2 - y^2) or
+      more: c becomes ``square``. So d0 + d1 x must lie below kernel + table, a function of x, and
+      ``least`` is the least value of it. This function is constant in each tile, and d0 + d1 x does
+      not fall as x grows. So it suffices that d0 + d1 x lies below at the largest x <= M of each
+      tile. At these x the table is linear between its entries. So it suffices to look at the
+      entries, at the ends of the first and of the last whole tile, and at M. The lines returned are
+      the edges of the lower convex hull of these points, and the constant of the lowest point.
+      Edges with d0 <= 0 are left out, because the bounds divide by d0.
 
     Floats count as the decimals they are written as.
 

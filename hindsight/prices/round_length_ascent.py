@@ -184,9 +184,9 @@ class RoundLengthAscent:
         assert isinstance(schedule.problem, Workload)
         workload = relaxed(schedule.problem)
         n, a = len(workload), workload.arrival_times
-        d0, d1, d2, least = map(float, minorant)
+        machine = d0, d1, d2, least, square = tuple(map(float, minorant))
         s, o = np.asarray(workload.prompt_lengths), np.asarray(workload.output_lengths)
-        self._machine = Machine(float(workload.memory_limit), d0, d1, d2, least)
+        self._machine = Machine(float(workload.memory_limit), *machine)
         self.minorant, self.deadlines, self._replicas = minorant, deadlines, workload.replicas
         self._fine = STEPS if deadlines is None else DEADLINE_STEPS
         self.cell, self.horizon = cell, horizon
@@ -195,9 +195,9 @@ class RoundLengthAscent:
         cells = math.ceil(horizon / cell) + 1
         self._row = np.arange(cells, dtype=np.int64) // ROW_CELLS
         begins = np.asarray(cell * np.arange(cells), dtype=np.float64)
-        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / workload.memory_limit)
+        charges = own_seconds(s, o, 0.0, d1, d2 + d0 / workload.memory_limit, 0.0, square)
         price = _first_prices(schedule, workload, minorant, begins, charges, deadlines)
-        first = schedule.first_token_times - own_seconds(s, np.ones_like(o), d0, d1, d2, least)
+        first = schedule.first_token_times - own_seconds(s, np.ones_like(o), *machine)
         times = np.array([np.maximum(first, a), schedule.completion_times + cell])
         ends = np.minimum((times / cell).astype(np.int64), cells - 1) * (deadlines is None)
         # Logits 0 and 1.5: at first, half of a price is charged for memory and work (gamma). Of the
@@ -206,7 +206,7 @@ class RoundLengthAscent:
         levels = np.zeros((ends[1] - ends[0]).sum())
         self._shares = Shares(ends[0], ends[1], levels.copy())
         self._begin(np.log(price), logits, levels)
-        self._own = o * max(d0, least) + d1 * (s + o) + d2 * o * (s + o)
+        self._own = o * max(d0, least) + d1 * (s + o) + d2 * o * (s + o) + square * s**2
         self._latest = np.maximum(horizon - a, 0.0) + 2 * self._own
         # The least cost of a request is at most about that of serving it at once. So it is computed
         # until that long after its arrival.

@@ -152,12 +152,12 @@ def _block(g: int, prompt: int, output: int, model: Model) -> _Block:
     Block 0 is the first step, which processes the prompt. The other blocks have about equally many
     steps.
     """
-    M, d0, d1, d2, least = model.machine
+    M, d0, d1, d2, least, square = model.machine
     parts = max(1, _blocks_after_first(output, model))
     first = 0 if g == 0 else 1 + (output - 1) * (g - 1) // parts
     last = 1 if g == 0 else 1 + (output - 1) * g // parts
     kv = prompt + (first + last + 1) * 0.5
-    tokens = d1 * (prompt if g == 0 else 1.0)
+    tokens = (d1 + square * prompt) * prompt if g == 0 else d1
     work, shortest = tokens + d2 * kv, max(d0 + tokens, least) + d2 * kv
     rest = (output - last) * (max(d0 + d1, least) + d2 * (prompt + (last + output + 1) * 0.5))
     return _Block(float(last - first), work, work + d0 * kv / M, rest, shortest)

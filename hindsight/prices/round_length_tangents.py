@@ -23,12 +23,15 @@ any rates: the best lambda loses only what changes of w_j and share_j within a b
 (2) *Least price.* If c is the least of c_1 + beta w_1 between t and t + E, the steps pay at least
 b c, since c_j and w_j do not fall and 1 - d0 x <= 1.
 
-(3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = (d1 + d2) s and kv = s in its
-share, in one round or in chunks. *Proof.* A round of length D with a chunk of q tokens does x = q /
-(s D) of it per second and pays c x + beta w x D / (D - d0) or more, where mu_i / D >= mu_i x and
-D <= 1 / x, as q <= s. And x is at most 1 / (length of one round with the whole prompt), as a chunk
-takes at least its share q / s of that length. [] Chunks last longer in all, so the own time of the
-prompt is that of one round.
+(3) *Prompts.* A prompt of s >= 2 tokens is a step like that with w = F(s) and kv = s in its share,
+in one round or in chunks. Here F(y) = (d1 + d2) y + c y^2, with c = `AffineMinorant.square`.
+*Proof.* A chunk of tokens y to y + q is the share f = (F(y + q) - F(y)) / F(s) of the prompt, so a
+round of length D with it does x = f / D of the prompt per second. Its work is f F(s) or more, as it
+holds y + q >= q tokens. And y + q >= f s: for c = 0, f s = q (also if F = 0); for d1 = d2 = 0, f s
+= (2 y + q) q / s <= (y + q)^2 / s <= y + q; otherwise f is between these. So it pays c_1 x + beta w
+x D / (D - d0) or more, where mu_i / D >= mu_i x and D <= 1 / x, as f <= 1. And x is at most 1 /
+(length of one round with the whole prompt): as f <= 1, the chunk's round lasts at least f times as
+long. [] Chunks last longer in all, so the own time of the prompt is that of one round.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ class Machine(NamedTuple):
 
     A round lasts d0 + d1 tok + d2 kv seconds or more, and ``least`` + d2 kv seconds or more. Here
     tok is the number of tokens that the round processes, and kv the number of tokens in memory. The
-    fields are in seconds: d1 per processed token, d2 per token in memory, the others per round.
+    fields are in seconds: d1 per processed token, d2 per token in memory, ``square`` per square of
+    a prompt length (`AffineMinorant`), the others per round.
     """
 
     memory: float
@@ -64,6 +68,7 @@ class Machine(NamedTuple):
     d1: float
     d2: float
     least: float
+    square: float
 
 
 class Grid(NamedTuple):
@@ -216,17 +221,17 @@ def next_block(done: int, prompt: int, output: int, tables: Tables) -> Block:
     itself. Later blocks have up to ``tables.size`` steps. See parts (1) and (3) of the proof at the
     head of this module.
     """
-    M, d0, d1, d2, least = tables.machine
+    M, d0, d1, d2, least, square = tables.machine
     if done == 0 and prompt > 1:
-        work = (d1 + d2) * prompt
-        beyond = work + max(least - d0 - d1 * prompt, 0.0)
+        tokens, held = (d1 + square * prompt) * prompt, d2 * prompt
+        beyond = max(tokens, least - d0) + held
         share, floor = d0 * prompt / M, beyond / (d0 + beyond)
-        return Block(1, share, work, 0.0, 0.0, d0 + beyond + d2, floor)
+        return Block(1, share, tokens + held, 0.0, 0.0, d0 + beyond + d2, floor)
     steps = 1
     if done > 0:
         steps = min(max(1, (prompt + done) // GROWTH), tables.size, output - done)
     kv = prompt + done + 1.0
-    work = d1 * (prompt if done == 0 else 1.0) + d2 * kv
+    work = d1 + (square if done == 0 else 0.0) + d2 * kv
     more = 0.5 * steps * (steps - 1)
     beyond = work + max(least - d0 - d1, 0.0)
     own, floor = steps * (d0 + beyond) + d2 * more, beyond / (d0 + beyond)

@@ -1,26 +1,28 @@
 r"""Lower bounds on total latency in seconds, by prices of machine time that use round lengths.
 
 **Statement.** A round that processes tok tokens and holds kv tokens in memory lasts at least d0 +
-d1 tok + d2 kv seconds, and least + d2 kv seconds (the *minorant*). M is the memory limit in tokens,
-a_i the arrival and C_i the completion of request i. Let alpha(t), beta(t), eta(t) >= 0
-be prices of a second of machine time, and let mu_i(t) >= 0 be a payment of request i for each round
-that it takes part in, with sum_i mu_i(t) <= d0 eta(t). A request that advances in a round of length
-D, with tok tokens processed and kv = s + k held (s of its prompt and k of its output), pays for
-each second of it
+d1 tok + d2 kv seconds, and least + d2 kv seconds (the *minorant*). Wherever tokens y to y + q of a
+prompt are processed, c ((y + q)^2 - y^2) is added to d1 tok, where c is `AffineMinorant.square`. M
+is the memory limit in tokens, a_i the arrival and C_i the completion of request i. Let alpha(t),
+beta(t), eta(t) >= 0 be prices of a second of machine time, and let mu_i(t) >= 0 be a payment of
+request i for each round that it takes part in, with sum_i mu_i(t) <= d0 eta(t). A request that
+advances in a round of length D, with tok tokens processed and kv = s + k held (s of its prompt and
+k of its output), pays for each second of it
 
     (alpha (d0 kv / M + w) + eta w + mu_i) / D + beta w / (D - d0),    w = d1 tok + d2 kv,
 
-and for a chunk of its prompt the same with kv = tok (0 / 0 counts as 0). Let V_i be the least sum
+and for a chunk of its prompt the same with kv = y + q (0 / 0 counts as 0). Let V_i be the least sum
 of C_i - a_i and all that i pays, over sequences of disjoint rounds in which i runs alone until it
 completes, none of them before a_i or shorter than the minorant for i alone. Then the total latency
 is at least sum_i V_i less the integral of pi = alpha + beta + eta.
 
 *Proof.* Rounds are as long as the minorant says (see `machine_bounds`). Over the batch of a round,
-kv (a chunk holds itself or more) sums to M or less and w to D - d0 or less, so d0 kv / M + w sums
-to D or less. Each request takes part once, so eta w + mu_i sums to eta (D - d0) + d0 eta = eta D or
-less. At any moment the payments sum to alpha + beta + eta at most. The round that ends a prompt
-in chunks counts as a chunk, which pays less than a round that advances. Rounds are disjoint, so all
-payments are at most the integral; and i's latency and payments are at least V_i. []
+kv (a chunk holds the prompt up to its end, or more) sums to M or less and w to D - d0 or less, so
+d0 kv / M + w sums to D or less. Each request takes part once, so eta w + mu_i sums to eta (D - d0)
++ d0 eta = eta D or less. At any moment the payments sum to alpha + beta + eta at most. The round
+that ends a prompt in chunks counts as a chunk, which pays less than a round that advances. Rounds
+are disjoint, so all payments are at most the integral; and i's latency and payments are at least
+V_i. []
 
 **Preemption.** Only the last attempt of each step pays (see `machine_bounds`). Rounds in which a
 request is held, or processes tokens again, are longer for it, and it pays nothing. So the bound
@@ -213,7 +215,7 @@ class PricedValues:
         deadlines: Deadlines | None = None,
     ) -> None:
         workload = relaxed(workload)
-        d0, d1, d2, least = map(float, minorant)
+        machine = d0, *_ = tuple(map(float, minorant))
         a, s, o = workload.arrival_times, workload.prompt_lengths, workload.output_lengths
         attendance, shares = prices.participation
         _, cell, place = shares.places()
@@ -226,12 +228,12 @@ class PricedValues:
         share = np.column_stack([shares.first, shares.after, place])
         self._requests = Requests(a, s, self._deadlines.output, share)
         self._tables = Tables(
-            Machine(float(workload.memory_limit), d0, d1, d2, least),
+            Machine(float(workload.memory_limit), *machine),
             Grid(step, round(prices.cell / step), price, alpha, beta, levy),
             size,
             np.zeros(1, dtype=np.int64),
         )
-        self.own = own_seconds(s, o, d0, d1, d2, least)
+        self.own = own_seconds(s, o, *machine)
         self.integral = workload.replicas * prices.integral
 
     def of(self, chosen: IntArray, allowance: FloatArray) -> FloatArray:

@@ -98,15 +98,13 @@ def machine_of(workload: Workload, limits: Limits | None, *, recomputes: bool) -
     token = max(0.0, float(seconds[-1] - seconds[1])) / max(1, len(seconds) - 2)
     held = d2 + float(seconds[1]) / inner.memory_limit
     arrival = np.array(workload.arrival_times)
-    end, first_token, decode = np.full((3, len(workload)), np.inf)
+    goals = [*np.full((3, len(workload)), np.inf)]
     if limits is not None:
-        end, first_token = arrival + limits.latency, arrival + limits.first_token
-        decode = limits.decode(output)
+        goals = [arrival + limits.latency, arrival + limits.first_token, limits.decode(output)]
     stored = np.array(relaxed(workload).prompt_lengths)
     lengths = arrival, prompt, output, np.array(inner.prompt_lengths), stored
-    lasts = float(seconds[1:].min()), (token, held), limits is not None
-    goals = end, first_token, decode
-    return Machine(*lengths, *goals, inner.memory_limit, seconds, d2, attention, *lasts)
+    rounds = inner.memory_limit, seconds, d2, attention, float(seconds[1:].min()), (token, held)
+    return Machine._make([*lengths, *goals, *rounds, limits is not None])
 
 
 def round_seconds(batch_time: BatchTime, most: int) -> tuple[FloatArray, float, Attention]:

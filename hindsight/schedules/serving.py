@@ -158,8 +158,7 @@ def _tokens(i: int, r: int, run: Run) -> int:
     is_lost = run.rule.recomputes and run.last[i] != r
     if done > 0 and read == 0 and not is_lost:
         return 1
-    whole: int = run.machine.prompt[i] + done
-    return whole if is_lost else whole - read
+    return int(run.machine.prompt[i] + done - (0 if is_lost else read))
 
 
 @step

@@ -33,7 +33,7 @@ def least_cost(
     Rounds begin and end at multiples of ``step`` after the arrival, the last ``until`` seconds
     after it.
     """
-    d0, d1, d2, least = one.minorant
+    d0, d1, d2, least, square = one.minorant
     times = np.arange(round(until / step) + 1) * step
     edges = np.arange(one.prices.shape[1] + 1) * one.cell
     sums = np.pad(np.cumsum(one.prices, axis=1), ((0, 0), (1, 0))) * one.cell
@@ -45,10 +45,11 @@ def least_cost(
         held, tokens = one.prompt + k, one.prompt if k == 1 else 1
         if k == 1:
             cost = np.where(one.arrival + times > first_token, np.maximum(cost, 1.0), cost)
-        work = d1 * tokens + d2 * held
+        own = d1 * tokens + (square * tokens**2 if k == 1 else 0)
+        work = own + d2 * held
         paid = alpha * (d0 * held / one.memory) + (price - beta) * work + levy
         before = np.full(len(times), math.inf)
-        shortest = max(d0 + d1 * tokens, least) + d2 * held
+        shortest = max(d0 + own, least) + d2 * held
         for lasts in range(math.ceil(shortest / step - 1e-9), len(times)):
             seconds, count = lasts * step, len(times) - lasts
             total = (paid[lasts:] - paid[:count]) / seconds + cost[lasts:]

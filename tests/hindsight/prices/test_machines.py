@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -93,6 +94,9 @@ def test_every_minorant_of_steps_lies_below_them(time: TiledTime, limit: int) ->
         assert minorant.d1 >= 0
         assert minorant.d2 == Fraction(time.kv_token)
         assert minorant.least == (min(table) if minorant.d1 else 0)
+        for x, y in itertools.product(range(1, 9), range(9)):
+            with_past, plain = (seconds_of(time)([Work(x, y, 0, one)]) for one in (True, False))
+            assert minorant.square * ((x + y) ** 2 - y**2) <= with_past - plain
         assert all(low <= high for low, high in zip(line, table, strict=True))
         # None could be higher: each touches the table.
         assert any(low == high for low, high in zip(line, table, strict=True))

@@ -33,8 +33,9 @@ def drawn(seed: int) -> Drawn:
     """A request with its value by the compiled loops."""
     rng = np.random.default_rng([37, seed])
     # No duration is a multiple of a grid step, which floats would round down to the one before.
-    least = Fraction(int(np.random.default_rng([38, seed]).integers(0, 12)), 16)
-    coefficients = drawn_minorant(rng)._replace(least=least)
+    more = np.random.default_rng([38, seed])
+    least, square = Fraction(int(more.integers(0, 12)), 16), Fraction(int(more.integers(3)), 512)
+    coefficients = drawn_minorant(rng)._replace(least=least, square=square)
     minorant = AffineMinorant(*(one * Fraction(4099, 4096) for one in coefficients))
     s, o = int(rng.integers(1, 30)), int(rng.integers(1, 12))
     arrival = float(rng.integers(0, 40)) / 8 + (0.03 if seed % 2 else 0)
@@ -95,8 +96,10 @@ def test_values_are_those_of_the_checker(seed: int) -> None:
     request, cells = case.request, case.grid.prices.shape[1]
     lengths = request.arrival, request.prompt, request.output
     found = checker.least_cost(case.grid, lengths, request.prices[3, :cells], case.allowance)
-    # A lambda may be the best one of several. Starts in one cell share a few in the loops.
-    assert case.value == pytest.approx(float(found), rel=0.05 if case.grid.width > 1 else 1e-3)
+    # A lambda may be the best one of several. Starts in one cell share a few in the loops. At a
+    # least length, phi* has a kink, so that the ratios of the lambdas count more.
+    rel = 0.05 if case.grid.width > 1 else 3e-3 if case.grid.minorant.least else 1e-3
+    assert case.value == pytest.approx(float(found), rel=rel)
 
 
 def test_who_takes_part_in_a_round_pays_for_its_overhead() -> None:
