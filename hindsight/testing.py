@@ -191,9 +191,8 @@ def check_bound(
         )
     n = len(cases)
     verdict = Verdict("valid", "is exact and exceeds no optimum", n, len(failing), reason, lines)
-    return CheckReport(
-        own.label, (verdict,), (f"it reaches the optimum on {tight} of {n} instances",)
-    )
+    note = f"it reaches the optimum on {tight} of {n} instances"
+    return CheckReport(own.label, (verdict,), (note,))
 
 
 def drawn_instances(number: int, seed: int) -> Iterator[Instance]:

@@ -160,7 +160,7 @@ def _blocks(grid: Grid, prompt: int, output: int) -> Iterator[Block]:
         later = Fraction(steps * (steps - 1), 2)
         length = max(d0 + processed, least)
         own = steps * (length + d2 * (prompt + done + 1)) + d2 * later
-        # A prompt may come in chunks, which hold no more than they process.
+        # A prompt may come in chunks, which hold no more than the prompt.
         held = prompt if not done and prompt > 1 else prompt + done + 1
         first = processed + d2 * held, d0 * held / grid.memory
         rest = later * d2, later * d0 / grid.memory

@@ -263,10 +263,9 @@ def _choose(r: int, active: int, run: Run) -> tuple[int, int]:
     """Choose the requests that run in round r + 1.
 
     The first ``active`` requests in `Run.order` are tried, in ascending order of rank. A request is
-    chosen if memory and the limits of the rule allow it.
-    The chosen requests then come first in `Run.order`. If the rule reserves memory, they are sorted
-    by their last rounds. Return their number, and the largest number of rounds in which they run
-    before requests are chosen again.
+    chosen if memory and the limits of the rule allow it. The chosen requests then come first in
+    `Run.order`. If the rule reserves memory, they are sorted by their last rounds. Return their
+    number, and the largest number of rounds in which they run before requests are chosen again.
     """
     machine, rule = run.machine, run.rule
     running = tokens = memory = refused = x = 0
