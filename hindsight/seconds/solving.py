@@ -57,10 +57,10 @@ OPENING_SHARE, EVALUATION_SHARE = 0.15, (1.0, 0.5)
 """Shares of the time left. `OPENING_SHARE`: for first schedules. `EVALUATION_SHARE`: for the lower
 bound, without and with deadlines."""
 
-MANY, ASCENT_SHARES = 3_000, ((0.7, 0.33), (0.3, 0.33))
-"""`ASCENT_SHARES`: shares of the time left that price ascents get, without and with deadlines. The
-first pair is for up to `MANY` requests, the second for more. Without deadlines the lower bound of
-many requests then gets most of the time, which it needs on a fine time grid."""
+MANY, VALUE_SECONDS, ASCENT_SHARES = 3_000, 0.028, ((0.3, 0.7), (0.33, 0.33))
+"""`ASCENT_SHARES`: least and largest share of the time left that price ascents get, without and
+with deadlines. With more than `MANY` requests, they leave `VALUE_SECONDS` * (number of requests) /
+(number of threads) to the lower bound, about what it takes on the first time grid."""
 
 MARGIN = 1.1
 """Prices of machine time are 0 after about this factor times the makespan of the best schedule."""
@@ -180,14 +180,15 @@ class _Search:
         interval.phase = "bounds"
         self._prove_without_prices()
         with_deadlines = self._limits is not None
-        share = ASCENT_SHARES[len(self._workload) > MANY][with_deadlines]
+        work = VALUE_SECONDS * len(self._workload) * (len(self._workload) > MANY) / self._threads
+        shares = *ASCENT_SHARES[with_deadlines], 1 - work / max(clock.seconds_left(), 1e-9)
         with (
             clock.within(clock.seconds_left() - spare),
             ThreadPoolExecutor(self._threads) as pool,
             self._schedules.running(wanted=not with_deadlines),
         ):
             parts = [
-                Part(partial(self._ascend, pool), "prices", share),
+                Part(partial(self._ascend, pool), "prices", sorted(shares)[1]),
                 Part(partial(self._evaluate, pool), "evaluation", EVALUATION_SHARE[with_deadlines]),
                 Part(lambda: self._find(interval), "schedules", fits=with_deadlines),
                 Part(self._schedules.wait, "schedules", fits=not with_deadlines),
